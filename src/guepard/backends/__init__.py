@@ -1,0 +1,1 @@
+"""Engines that execute models, behind one narrow seam (`base.py`)."""

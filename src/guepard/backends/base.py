@@ -1,0 +1,81 @@
+"""The seam between the engine and whatever executes a model.
+
+A backend turns files into a `LoadedModel`; a `LoadedModel` hands out `Executor`s; an executor runs batches.
+Nothing here knows about requests' wire format, queues or threads: the engine decides on which thread an executor
+runs, and never calls one executor from two threads at once.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from guepard.core.model_config import ModelDescription, ModelPolicy
+from guepard.core.request import InferenceRequest
+from guepard.core.tensor import Array, TensorSpec
+
+Inputs = Sequence[Array | None]
+Outputs = Sequence[Array]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """What is to be loaded.
+
+    `path` is the version's folder or the single file; `entry` names the class of a `module.py:Class` source.
+    `trusted`: Python code and pickles may run. `inputs` and `outputs` are those declared in the configuration, for
+    backends that cannot read them from the model.
+    """
+
+    name: str
+    version: str
+    path: Path
+    policy: ModelPolicy
+    entry: str | None = None
+    trusted: bool = False
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+    threads: int = field(default=1)
+
+
+class Executor(Protocol):
+    """One copy that executes, used by one thread at a time."""
+
+    def execute(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Outputs:
+        """Run one batch.
+
+        Shapes: input i is [rows, *dims] (or `dims`, for a model without batches), in the order of the description;
+            outputs likewise, with the same number of rows.
+        Ownership: the outputs are handed over; the executor does not touch them again.
+        Raises: InputError for the caller's fault, anything else for the model's.
+        """
+        ...
+
+    def execute_stream(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Iterator[Outputs]:
+        """As `execute`, for a decoupled model: each item is one response to the only request of the batch."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class LoadedModel(Protocol):
+    """A model in memory. `executor()` may be called several times where weights are shared between executors."""
+
+    @property
+    def description(self) -> ModelDescription: ...
+
+    def executor(self) -> Executor: ...
+
+    def health(self) -> None:
+        """Raise when the model knows itself to be unfit. Called off the event loop."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Backend(Protocol):
+    """Loads models of one kind. Raises LoadError with a reason that a client may read."""
+
+    name: str
+
+    def load(self, source: ModelSource) -> LoadedModel: ...

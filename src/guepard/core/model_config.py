@@ -1,0 +1,90 @@
+"""What is known about a model before and after loading. Field names are Triton's wherever Triton has the field."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from guepard.core.tensor import TensorSpec
+
+Execution = Literal["auto", "inline", "thread"]
+
+MILLISECOND = 1_000_000
+SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceGroup:
+    """How many executions may run at once and where. `count` 0 stands for auto."""
+
+    count: int = 0
+    kind: Literal["auto", "cpu"] = "auto"
+    execution: Execution = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicBatching:
+    """When a batch leaves. `max_queue_delay_ns` 0: what one turn of the event loop decoded leaves together."""
+
+    max_queue_delay_ns: int = 0
+    preferred_batch_size: tuple[int, ...] = ()
+    max_queue_size: int = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class TimeoutPolicy:
+    default_ns: int = 30 * SECOND
+    max_ns: int = 300 * SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPolicy:
+    """What the operator asked for. `max_batch_size` None: the backend decides (0 stands for a model without batches)."""
+
+    max_batch_size: int | None = None
+    instance_group: InstanceGroup = field(default_factory=InstanceGroup)
+    dynamic_batching: DynamicBatching = field(default_factory=DynamicBatching)
+    timeout: TimeoutPolicy = field(default_factory=TimeoutPolicy)
+    max_concurrency: int = 4_096
+    idempotent: bool | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDescription:
+    """What a backend found in the model itself.
+
+    `max_batch_size` 0: the tensors have no batch dimension and every request runs alone.
+    `batch_verified` False: the first dimension is free in every tensor, but that rows are independent of their
+    neighbours is still to be shown at warm-up.
+    """
+
+    platform: str
+    backend: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    max_batch_size: int = 0
+    batch_verified: bool = True
+    idempotent: bool = True
+    releases_gil: bool = True
+    decoupled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """One model version as it is served: the description and the policy joined, nothing left open."""
+
+    name: str
+    version: str
+    platform: str
+    backend: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    max_batch_size: int
+    instance_count: int
+    execution: Literal["inline", "thread"]
+    dynamic_batching: DynamicBatching
+    timeout: TimeoutPolicy
+    max_concurrency: int
+    idempotent: bool
+    decoupled: bool
+    parameters: Mapping[str, Any]

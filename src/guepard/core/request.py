@@ -1,0 +1,85 @@
+"""One inference request on its way through the engine, and the moves of its life."""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from guepard.core.phases import BatchStamps
+from guepard.core.response import ResponseSender
+from guepard.core.tensor import Array, Tensor
+
+
+class RequestState(Enum):
+    """Triton's InferenceRequest::State. RELEASED: its one final answer has been given."""
+
+    INITIALIZED = "INITIALIZED"
+    PENDING = "PENDING"
+    EXECUTING = "EXECUTING"
+    RELEASED = "RELEASED"
+    FAILED_ENQUEUE = "FAILED_ENQUEUE"
+
+
+MOVES: dict[RequestState, frozenset[RequestState]] = {
+    RequestState.INITIALIZED: frozenset({RequestState.PENDING, RequestState.FAILED_ENQUEUE}),
+    RequestState.PENDING: frozenset({RequestState.EXECUTING, RequestState.RELEASED}),
+    RequestState.EXECUTING: frozenset({RequestState.RELEASED}),
+    RequestState.RELEASED: frozenset(),
+    RequestState.FAILED_ENQUEUE: frozenset(),
+}
+
+NO_PARAMETERS: Mapping[str, Any] = {}
+
+
+class InferenceRequest:
+    """Fields, grouped by who writes them.
+
+    The front end: `tensors` as they came, `id`, `parameters`, `requested_outputs` (names, None for all),
+    `timeout_ns` (0 for the model's default), `priority`, `sender`, `reply_format` (the front end's own note on how to
+    write the answer; the engine only carries it), `request_start`.
+    The data plane: `arrays`, in the order of the model's inputs with None for an optional one that was left out;
+    `rows`; `batch_key` (requests of one batch have equal keys); `deadline`.
+    The batcher: `state`, `queue_start`, `stamps` (of the execution that answered it).
+    All times are nanoseconds of the monotonic clock.
+    """
+
+    __slots__ = (
+        "arrays",
+        "batch_key",
+        "deadline",
+        "id",
+        "parameters",
+        "priority",
+        "queue_start",
+        "reply_format",
+        "request_start",
+        "requested_outputs",
+        "rows",
+        "sender",
+        "stamps",
+        "state",
+        "tensors",
+        "timeout_ns",
+    )
+
+    def __init__(self, tensors: Sequence[Tensor], sender: ResponseSender, request_start: int) -> None:
+        self.tensors = tensors
+        self.sender = sender
+        self.request_start = request_start
+        self.id: str | None = None
+        self.parameters = NO_PARAMETERS
+        self.requested_outputs: tuple[str, ...] | None = None
+        self.reply_format: Any = None
+        self.timeout_ns = 0
+        self.priority = 0
+        self.state = RequestState.INITIALIZED
+        self.stamps: BatchStamps | None = None
+        # Set by the data plane before anyone reads them: arrays, rows, batch_key, deadline. By the batcher: queue_start.
+        self.arrays: Sequence[Array | None]
+        self.rows: int
+        self.batch_key: object
+        self.deadline: int
+        self.queue_start: int
+
+    @property
+    def is_released(self) -> bool:
+        return self.state is RequestState.RELEASED

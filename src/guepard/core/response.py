@@ -1,0 +1,38 @@
+"""Answers of the engine and the one interface through which they leave it."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from guepard.core.errors import GuepardError
+from guepard.core.tensor import Array
+
+if TYPE_CHECKING:
+    from guepard.core.model_config import ModelConfig
+    from guepard.core.request import InferenceRequest
+
+
+class InferenceResponse:
+    """One response. `outputs` stand in the order of `config.outputs`; arrays are views that nobody writes to."""
+
+    __slots__ = ("config", "outputs", "parameters")
+
+    def __init__(
+        self, config: "ModelConfig", outputs: Sequence[Array], parameters: Mapping[str, Any] | None = None
+    ) -> None:
+        self.config = config
+        self.outputs = outputs
+        self.parameters = parameters
+
+
+class ResponseSender(Protocol):
+    """Where the answers of one request go: 0…n responses, then exactly one end.
+
+    The end is either a `send` with `final` true, a `finish` after the last of several responses, or a `fail`; nothing
+    follows it. All three are called on the event loop's thread and must not raise.
+    """
+
+    def send(self, request: "InferenceRequest", response: InferenceResponse, final: bool) -> None: ...
+
+    def finish(self, request: "InferenceRequest") -> None: ...
+
+    def fail(self, request: "InferenceRequest", error: GuepardError) -> None: ...
