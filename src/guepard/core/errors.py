@@ -126,6 +126,12 @@ class ModelError(GuepardError):
     code = ErrorCode.MODEL_ERROR
 
 
+class InternalError(GuepardError):
+    """A fault of the server's own. The log has the details, the caller has none."""
+
+    code = ErrorCode.INTERNAL
+
+
 class Unsupported(GuepardError):
     """This build or this model lacks the feature; the message says why and what to use."""
 

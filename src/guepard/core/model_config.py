@@ -38,7 +38,7 @@ class TimeoutPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ModelPolicy:
-    """What the operator asked for. `max_batch_size` None: the backend decides (0 stands for a model without batches)."""
+    """What the operator asked for. `max_batch_size` None: the backend decides; 0: the model takes no batches."""
 
     max_batch_size: int | None = None
     instance_group: InstanceGroup = field(default_factory=InstanceGroup)

@@ -38,7 +38,8 @@ class InferenceRequest:
     write the answer; the engine only carries it), `request_start`.
     The data plane: `arrays`, in the order of the model's inputs with None for an optional one that was left out;
     `rows`; `batch_key` (requests of one batch have equal keys); `deadline`.
-    The batcher: `state`, `queue_start`, `stamps` (of the execution that answered it).
+    The batcher: `state`, `queue_start`, `stamps` (of the execution that answered it), `whole` (the request that this
+    one is a part of, when that was larger than a batch).
     All times are nanoseconds of the monotonic clock.
     """
 
@@ -59,6 +60,7 @@ class InferenceRequest:
         "state",
         "tensors",
         "timeout_ns",
+        "whole",
     )
 
     def __init__(self, tensors: Sequence[Tensor], sender: ResponseSender, request_start: int) -> None:
@@ -73,7 +75,8 @@ class InferenceRequest:
         self.priority = 0
         self.state = RequestState.INITIALIZED
         self.stamps: BatchStamps | None = None
-        # Set by the data plane before anyone reads them: arrays, rows, batch_key, deadline. By the batcher: queue_start.
+        self.whole: InferenceRequest | None = None
+        # Left unset until the data plane, and for queue_start the batcher, has been there.
         self.arrays: Sequence[Array | None]
         self.rows: int
         self.batch_key: object

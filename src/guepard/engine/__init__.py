@@ -1,0 +1,1 @@
+"""Where the mechanisms meet: models are loaded, requests find them, batches execute."""

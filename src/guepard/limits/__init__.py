@@ -1,0 +1,1 @@
+"""Bounds that keep one server within its memory."""

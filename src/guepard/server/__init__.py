@@ -1,0 +1,1 @@
+"""Front ends: bytes from sockets to the engine and back."""

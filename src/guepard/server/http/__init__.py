@@ -1,0 +1,1 @@
+"""HTTP/1.1, written for the inference routes; everything else rides along."""

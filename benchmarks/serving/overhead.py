@@ -1,0 +1,67 @@
+"""What does the server itself cost? CPU per request on a model that computes next to nothing, against the bare echo.
+
+Echo and Guepard both stay up for the whole run and take turns under the same client, so that a slow minute of the
+machine meets both. Each server is pinned to the first core and wrk to the second: README.md says why.
+"""
+
+import sys
+from itertools import product
+from statistics import median
+
+from benchmarks.models import MLP
+from benchmarks.serving import contender
+from benchmarks.serving.effort import Effort
+from benchmarks.serving.load import run_load
+from benchmarks.serving.payload import binary_payload, json_payload
+from benchmarks.serving.pinning import pinned
+from benchmarks.serving.raw_engine import check_answer
+from benchmarks.serving.report import Answer, Figure, at_most
+from benchmarks.serving.sample import LoadSample, sample_load
+
+CONNECTIONS = (1, 8, 64)
+JSON_TARGETS = {8: at_most(4.7), 64: at_most(3.2)}
+BINARY_TARGETS = {8: at_most(1.0), 64: at_most(1.0)}
+WARM_UP_CONNECTIONS, WARM_UP_SECONDS = 8, 1
+
+
+def measure(effort: Effort) -> Answer:
+    server_prefix, client_prefix = pinned()
+    model = f"{MLP.name}={MLP.path()}"
+    with contender.echo(server_prefix) as echo, contender.guepard(model, prefix=server_prefix) as guepard:
+        sides = {
+            "echo": (echo, json_payload(MLP)),
+            "json": (guepard, json_payload(MLP)),
+            "binary": (guepard, binary_payload(MLP)),
+        }
+        for side, (server, payload) in sides.items():
+            if side != "echo":
+                check_answer(MLP, server.port, payload)
+            run_load(server.port, payload, WARM_UP_CONNECTIONS, WARM_UP_SECONDS, client_prefix)
+        samples = []
+        for connections, repeat, side in product(CONNECTIONS, range(effort.repeats), sides):
+            print(f"overhead: {connections} connections, run {repeat + 1}, {side}", file=sys.stderr, flush=True)
+            samples.append(sample_load(side, *sides[side], connections, effort.seconds, client_prefix))
+    return Answer("overhead", figures(samples), [sample.as_dict() for sample in samples])
+
+
+def figures(samples: list[LoadSample]) -> list[Figure]:
+    told = []
+    for connections in CONNECTIONS:
+        here = [sample for sample in samples if sample.result.connections == connections]
+        echo, json, binary = (
+            median(sample.cpu_us for sample in here if sample.side == side) for side in ("echo", "json", "binary")
+        )
+        rate = median(sample.result.requests_per_second for sample in here if sample.side == "json")
+        p99 = median(sample.result.p99_us for sample in here if sample.side == "json")
+        at = f"MLP, {connections} conn."
+        told += [
+            Figure(f"{at}, echo", echo, "µs CPU/request"),
+            Figure(f"{at}, V2 JSON", json, "µs CPU/request"),
+            Figure(f"{at}, V2 binary", binary, "µs CPU/request"),
+            Figure(f"{at}, V2 JSON rate", rate, "requests/s"),
+            Figure(f"{at}, V2 JSON p99", p99 / 1e3, "ms"),
+            Figure(f"{at}, JSON / echo", json / echo, "×", JSON_TARGETS.get(connections)),
+            Figure(f"{at}, binary / JSON", binary / json, "×", BINARY_TARGETS.get(connections)),
+        ]
+    failed = sum(sample.result.errors for sample in samples)
+    return [*told, Figure("MLP, failed requests", failed, "", at_most(0))]

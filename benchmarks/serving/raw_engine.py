@@ -1,0 +1,74 @@
+"""The raw engine: ONNX Runtime in a process of its own with no server around it. The limit for models that compute.
+
+One session whose operators use one thread each, run by as many Python threads as there are cores: the fastest way to
+drive a model of this size under full load. Run as `python -m benchmarks.serving.raw_engine MODEL`; prints one number.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import onnxruntime
+from numpy.testing import assert_allclose
+
+from benchmarks.models import MODELS, ReferenceModel
+from benchmarks.serving.payload import Payload, ask
+
+WARM_UP_RUNS = 3
+
+
+def open_session(model: ReferenceModel) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    return onnxruntime.InferenceSession(model.path(), options, providers=["CPUExecutionProvider"])
+
+
+def inferences_per_second(model: ReferenceModel, batch_size: int, seconds: float, threads: int) -> float:
+    session = open_session(model)
+    inputs, outputs = {model.input_name: model.sample(batch_size)}, [model.output_name]
+    gate = threading.Barrier(threads)
+
+    def runs_per_second(_: int) -> float:
+        for _ in range(WARM_UP_RUNS):
+            session.run(outputs, inputs)
+        gate.wait()
+        started, elapsed, runs = time.perf_counter(), 0.0, 0
+        while elapsed < seconds:
+            session.run(outputs, inputs)
+            elapsed, runs = time.perf_counter() - started, runs + 1
+        return runs / elapsed
+
+    # Each thread tells its own rate: over a common time, the one that ends first would count as idle.
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(runs_per_second, range(threads))) * batch_size
+
+
+def check_answer(model: ReferenceModel, port: int, payload: Payload) -> None:
+    """Ask a server for the model's first sample row and compare with the engine.
+
+    Raises: AssertionError.
+    """
+    (expected,) = open_session(model).run([model.output_name], {model.input_name: model.sample(1)})
+    assert_allclose(ask(port, payload), expected.ravel(), rtol=1e-3, atol=1e-5)
+
+
+def measure(model: ReferenceModel, batch_size: int, seconds: float) -> float:
+    """Inferences per second, measured in a fresh process."""
+    command = [sys.executable, "-m", "benchmarks.serving.raw_engine", model.name]
+    arguments = ["--batch-size", str(batch_size), "--seconds", str(seconds)]
+    return float(subprocess.run([*command, *arguments], check=True, capture_output=True, text=True).stdout)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", choices=MODELS)
+    parser.add_argument("--batch-size", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    chosen = parser.parse_args()
+    print(inferences_per_second(MODELS[chosen.model], chosen.batch_size, chosen.seconds, chosen.threads))

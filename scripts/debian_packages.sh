@@ -1,0 +1,23 @@
+#!/bin/sh
+# Sees to it that the programs are there which tests and benchmarks call: installs them as root, else says how to.
+set -eu
+
+# program:package
+needed="wrk:wrk"
+
+missing=""
+for pair in $needed; do
+    command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
+done
+[ -n "$missing" ] || exit 0
+
+install="apt-get install -y --no-install-recommends$missing"
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    echo "guepard: programs are missing; install them and try again:" >&2
+    echo "    sudo $install" >&2
+    exit 1
+fi
+echo "guepard: installing$missing"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq -o DPkg::Lock::Timeout=60
+$install -qq -o DPkg::Lock::Timeout=60 >/dev/null

@@ -1,0 +1,108 @@
+"""Which backend loads what. An engine is imported when the first model needs it."""
+
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+from guepard.backends.base import Backend
+from guepard.core.errors import LoadError
+
+AUTO = "auto"
+
+_HOMES = {
+    "onnxruntime": ("guepard.backends.onnxruntime", "OnnxRuntimeBackend"),
+    "python": ("guepard.backends.python", "PythonBackend"),
+    "identity": ("guepard.backends.identity", "IdentityBackend"),
+}
+
+BACKEND_NAMES = tuple(_HOMES)
+
+_BY_SUFFIX = {".onnx": "onnxruntime", ".py": "python"}
+_BY_FILE = {"model.onnx": "onnxruntime", "model.py": "python"}
+
+_ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".mar", ".nemo", ".whl")
+
+_FOREIGN_SUFFIXES = {
+    ".pt": "TorchScript or pickled PyTorch",
+    ".pth": "pickled PyTorch",
+    ".ckpt": "pickled PyTorch",
+    ".pt2": "exported PyTorch",
+    ".bin": "raw weight",
+    ".pkl": "pickle",
+    ".pickle": "pickle",
+    ".joblib": "pickle",
+    ".safetensors": "safetensors",
+    ".gguf": "GGUF",
+    ".h5": "Keras",
+    ".keras": "Keras",
+    ".tflite": "TensorFlow Lite",
+    ".pb": "TensorFlow",
+    ".plan": "TensorRT",
+    ".engine": "TensorRT",
+    ".mlmodel": "Core ML",
+    ".ort": "ORT-format",
+}
+_FOREIGN_FILES = {
+    "saved_model.pb": "TensorFlow SavedModel",
+    "model.savedmodel": "TensorFlow SavedModel",
+    "model.pt": "TorchScript",
+    "model.plan": "TensorRT",
+    "model.xml": "OpenVINO",
+    "model.pkl": "pickle",
+    "model.joblib": "pickle",
+    "model.safetensors": "safetensors",
+}
+
+
+def get_backend(name: str | None, path: Path) -> Backend:
+    """The backend called `name`, or for `auto` or None the one that suits what lies at `path`.
+
+    Raises: LoadError, with what was looked for and what to do. Never a server path.
+    """
+    chosen = _detect(path) if name is None or name == AUTO else name
+    if chosen not in _HOMES:
+        near = get_close_matches(chosen, BACKEND_NAMES, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join((AUTO, *BACKEND_NAMES))}"
+        raise LoadError(f"there is no backend {chosen!r} in this version; {hint}")
+    module, attribute = _HOMES[chosen]
+    return cast(Backend, getattr(import_module(module), attribute)())
+
+
+def _detect(path: Path) -> str:
+    if path.is_dir():
+        return _detect_in_folder(path)
+    file = path.name
+    if not path.exists():
+        raise LoadError(f"there is no file or folder {file!r}")
+    if path.suffix in _BY_SUFFIX:
+        return _BY_SUFFIX[path.suffix]
+    if file.lower().endswith(_ARCHIVES):
+        raise LoadError(f"{file} is an archive, and archives are not opened; unpack it and serve the folder")
+    raise _no_backend(_FOREIGN_SUFFIXES.get(path.suffix.lower()), file)
+
+
+def _detect_in_folder(folder: Path) -> str:
+    found = [file for file in _BY_FILE if (folder / file).exists()]
+    if len(found) == 1:
+        return _BY_FILE[found[0]]
+    if found:
+        choices = " or ".join(f"backend: {_BY_FILE[file]}" for file in found)
+        raise LoadError(f"the folder holds {' and '.join(found)}; choose with {choices}")
+    for file, kind in _FOREIGN_FILES.items():
+        if (folder / file).exists():
+            raise _no_backend(kind, file)
+    others = sorted(entry.name for entry in folder.iterdir() if entry.suffix in _BY_SUFFIX)
+    if others:
+        raise LoadError(
+            f"the folder holds no {' or '.join(_BY_FILE)}, but {', '.join(others[:3])}; "
+            "rename it, or serve the file itself"
+        )
+    raise LoadError(f"the folder holds none of {', '.join(_BY_FILE)}, so there is no model to load")
+
+
+def _no_backend(kind: str | None, file: str) -> LoadError:
+    what = f"{kind} models" if kind else "such files"
+    return LoadError(
+        f"there is no backend for {what} ({file}) in this version; export the model to ONNX, or wrap it in a model.py"
+    )

@@ -1,0 +1,190 @@
+"""When an instance is free, what goes.
+
+The batch is decided late: while instances are busy the queue grows, and an instance that becomes free takes what is
+there. When one is idle already there is no timer either. Requests that one turn of the event loop decoded leave
+together, through one `call_soon`; but that costs a turn of its own, so while turns have been bringing single requests a
+request goes at once, and every 16th goes through `call_soon` to see whether that is still so (ADR 0003).
+`max_queue_delay_ns` above 0 has Triton's meaning instead: an idle instance waits until the oldest request is that old,
+unless a full batch or one of a preferred size is there first.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from guepard.batching.request_queue import RequestQueue
+from guepard.core.errors import QueueFull
+from guepard.core.model_config import MILLISECOND, DynamicBatching
+from guepard.core.reasons import ReleaseReason
+from guepard.core.request import InferenceRequest, RequestState
+from guepard.core.scheduler import Scheduler, TimerHandle
+
+_LONE_TURNS = 4  # single-request turns in a row before requests go at once
+_LONE_PROBE = 16  # one in so many lone requests waits for the turn's end
+
+
+class Batch(NamedTuple):
+    requests: list[InferenceRequest]
+    rows: int
+    reason: ReleaseReason
+
+
+class DynamicBatcher:
+    """The waiting room of one model version.
+
+    `release` is handed each batch that leaves; the batcher counts the instances it has promised that way, and
+    `instance_freed` gives one back. Everything runs on the event loop's thread.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_batch_size: int,
+        batching: DynamicBatching,
+        instances: int,
+        max_concurrency: int,
+        scheduler: Scheduler,
+        release: Callable[[Batch], None],
+    ) -> None:
+        self.queue = RequestQueue()
+        self.idle = instances
+        self._limit = max(1, max_batch_size)
+        self._instances = instances
+        self._delay = batching.max_queue_delay_ns if max_batch_size > 1 else 0
+        self._preferred = tuple(sorted(batching.preferred_batch_size, reverse=True))
+        self._max_queue_size = batching.max_queue_size
+        self._max_concurrency = max_concurrency
+        self._executing = 0
+        self._scheduler = scheduler
+        self._release = release
+        self._turn_pending = False
+        self._dispatching = False
+        self._lone = False
+        self._lone_count = 0
+        self._timer: TimerHandle | None = None
+        self._timer_at = 0
+        self._row_ns = 0.0
+
+    def enqueue(self, request: InferenceRequest, parts: list[InferenceRequest] | None = None) -> None:
+        """Take a request in; it may have executed by the time this returns.
+
+        `parts`: what a request larger than a batch was split into; they wait in its stead, admitted together.
+        Raises: QueueFull, with the predicted wait; the request is then FAILED_ENQUEUE.
+        """
+        queue = self.queue
+        if len(queue) >= self._max_queue_size + self.idle * self._limit:
+            request.state = RequestState.FAILED_ENQUEUE
+            raise QueueFull(
+                f"the queue is full ({self._max_queue_size} requests wait); try again later",
+                retry_after_ms=self.predicted_wait_ms(),
+            )
+        now = self._scheduler.now()
+        for part in parts or (request,):
+            part.state = RequestState.PENDING
+            part.queue_start = now
+            queue.push(part)
+        if not self.idle:
+            return
+        if queue.rows >= self._limit:
+            if self._limit > 1:
+                self._lone = False
+            self.dispatch()
+        elif not self._turn_pending:
+            self._lone_count += 1
+            if self._lone and self._lone_count % _LONE_PROBE:
+                self.dispatch()
+            else:
+                self._turn_pending = True
+                self._scheduler.call_soon(self._turn_ended)
+
+    def withdraw(self, request: InferenceRequest) -> None:
+        """Take out a request that waits and will not be executed any more."""
+        self.queue.remove(request)
+
+    def instance_freed(self, batch: Batch, busy_ns: int) -> None:
+        """The instance that `batch` was released to is free again, after `busy_ns`."""
+        self.idle += 1
+        self._executing -= len(batch.requests)
+        if batch.rows:
+            self._row_ns += 0.125 * (busy_ns / batch.rows - self._row_ns)
+        if self.queue:
+            self.dispatch()
+
+    def dispatch(self) -> None:
+        """Release batches while an instance is idle and one is due. Safe to call from within `release`."""
+        if self._dispatching:
+            return
+        self._dispatching = True
+        try:
+            while self.idle and (batch := self._next_batch()) is not None:
+                self.idle -= 1
+                self._release(batch)
+        finally:
+            self._dispatching = False
+
+    def predicted_wait_ms(self) -> int:
+        """How long the queue as it stands will take, by the recent time per row; at least 1."""
+        wait_ns = self.queue.rows * self._row_ns / self._instances
+        return max(1, round(wait_ns / MILLISECOND))
+
+    def _turn_ended(self) -> None:
+        self._turn_pending = False
+        if len(self.queue) > 1:
+            self._lone = False
+            self._lone_count = 0
+        elif self._lone_count >= _LONE_TURNS:
+            self._lone = True
+        self.dispatch()
+
+    def _next_batch(self) -> Batch | None:
+        room = self._max_concurrency - self._executing
+        if not self.queue or room <= 0:
+            return None
+        batch = self._due_batch(room) if self._delay else self._ready_batch(room)
+        if batch is not None:
+            self._executing += len(batch.requests)
+        return batch
+
+    def _ready_batch(self, room: int) -> Batch:
+        """Without a delay whatever waits is due, spread over the idle instances."""
+        queue = self.queue
+        bucket = queue.oldest_bucket()
+        limit = self._limit
+        if self.idle > 1:
+            limit = min(limit, -(-queue.rows // self.idle) or 1)
+        requests, rows = queue.take(bucket, limit, room)
+        if rows >= self._limit:
+            reason = ReleaseReason.FULL
+        else:
+            reason = ReleaseReason.IDLE if bucket or not queue else ReleaseReason.SHAPE
+        return Batch(requests, rows, reason)
+
+    def _due_batch(self, room: int) -> Batch | None:
+        """Under a delay the oldest bucket that is full, at a preferred size or due; else the timer is set for it."""
+        now = self._scheduler.now()
+        for bucket in self.queue.buckets_by_age():
+            rows = sum([request.rows for request in bucket])
+            preferred = next((size for size in self._preferred if size <= rows), 0)
+            if rows >= self._limit:
+                limit, reason = self._limit, ReleaseReason.FULL
+            elif preferred:
+                limit, reason = preferred, ReleaseReason.PREFERRED
+            elif now >= bucket[0].queue_start + self._delay:
+                limit, reason = self._limit, ReleaseReason.DELAY
+            else:
+                continue
+            requests, rows = self.queue.take(bucket, limit, room)
+            return Batch(requests, rows, reason)
+        self._set_timer(self.queue.oldest_bucket()[0].queue_start + self._delay)
+        return None
+
+    def _set_timer(self, due: int) -> None:
+        if self._timer is not None:
+            if self._timer_at <= due:
+                return
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = self._scheduler.call_at(due, self._delay_over)
+
+    def _delay_over(self) -> None:
+        self._timer = None
+        self.dispatch()

@@ -1,0 +1,76 @@
+"""Requests that wait, in buckets of those that may share a batch.
+
+A bucket holds requests of one `batch_key` in the order of their arrival; the bucket whose head has waited longest goes
+first. So a request is never held up by an incompatible one, and no bucket starves. Nearly every model has one bucket.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+from guepard.core.request import InferenceRequest
+
+
+class RequestQueue:
+    """Shapes: `rows` is the number of rows over all waiting requests; `len()` counts requests."""
+
+    __slots__ = ("_buckets", "_count", "rows")
+
+    def __init__(self) -> None:
+        self._buckets: dict[object, deque[InferenceRequest]] = {}
+        self._count = 0
+        self.rows = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[InferenceRequest]:
+        for bucket in self._buckets.values():
+            yield from bucket
+
+    def push(self, request: InferenceRequest) -> None:
+        bucket = self._buckets.get(request.batch_key)
+        if bucket is None:
+            bucket = self._buckets[request.batch_key] = deque()
+        bucket.append(request)
+        self._count += 1
+        self.rows += request.rows
+
+    def remove(self, request: InferenceRequest) -> None:
+        """Take out one request that will not execute. Cost: linear in its bucket."""
+        bucket = self._buckets[request.batch_key]
+        bucket.remove(request)
+        self._forget(bucket, request)
+
+    def oldest_bucket(self) -> deque[InferenceRequest]:
+        """The bucket whose first request has waited longest. Something must wait."""
+        buckets = self._buckets.values()
+        return next(iter(buckets)) if len(buckets) == 1 else min(buckets, key=_head_queue_start)
+
+    def buckets_by_age(self) -> list[deque[InferenceRequest]]:
+        return sorted(self._buckets.values(), key=_head_queue_start)
+
+    def take(
+        self, bucket: deque[InferenceRequest], max_rows: int, max_requests: int
+    ) -> tuple[list[InferenceRequest], int]:
+        """The first requests of `bucket` that fit both bounds, and their rows. The very first always fits."""
+        requests = [bucket.popleft()]
+        rows = requests[0].rows
+        while bucket and rows + bucket[0].rows <= max_rows and len(requests) < max_requests:
+            request = bucket.popleft()
+            requests.append(request)
+            rows += request.rows
+        self._count -= len(requests)
+        self.rows -= rows
+        if not bucket:
+            del self._buckets[requests[0].batch_key]
+        return requests, rows
+
+    def _forget(self, bucket: deque[InferenceRequest], request: InferenceRequest) -> None:
+        self._count -= 1
+        self.rows -= request.rows
+        if not bucket:
+            del self._buckets[request.batch_key]
+
+
+def _head_queue_start(bucket: deque[InferenceRequest]) -> int:
+    return bucket[0].queue_start

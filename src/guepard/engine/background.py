@@ -1,0 +1,35 @@
+"""Blocking work beside the event loop, on threads that never keep the process alive."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+async def in_thread(name: str, work: Callable[[], Result]) -> Result:
+    """What `work` returns or raises. Cancelling the wait leaves the thread to end by itself."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Result] = loop.create_future()
+
+    def settle(result: Result | None, error: BaseException | None) -> None:
+        if future.cancelled():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        try:
+            outcome = (work(), None)
+        except Exception as error:
+            outcome = (None, error)  # type: ignore[assignment]
+        try:
+            loop.call_soon_threadsafe(settle, *outcome)
+        except RuntimeError:
+            return  # the loop has closed and nobody waits any more
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return await future

@@ -1,0 +1,239 @@
+"""Loads and unloads models, and knows the state of each. Runs on the event loop; the heavy parts run beside it."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from guepard.core.errors import InputError, LoadError, NotFound, NotReady, PermissionDenied
+from guepard.core.names import NAME_RULE, is_model_name
+from guepard.core.scheduler import Scheduler
+from guepard.core.states import MOVES, ModelReadyState
+from guepard.engine.background import in_thread
+from guepard.engine.data_plane import DataPlane
+from guepard.engine.model_loader import LoadedVersion, load_version
+from guepard.engine.model_repository import ModelDefinition, ModelRepository
+from guepard.engine.served_model import ServedModel
+
+log = logging.getLogger(__name__)
+
+
+class IndexEntry(NamedTuple):
+    """One line of the repository index."""
+
+    name: str
+    version: str
+    state: ModelReadyState
+    reason: str
+
+
+@dataclass(slots=True)
+class _Status:
+    """What is known of one model. While a reload runs or after it failed, `served` still answers."""
+
+    state: ModelReadyState
+    required: bool
+    version: str = ""
+    reason: str = ""
+    served: ServedModel | None = None
+
+    def move(self, state: ModelReadyState, reason: str = "") -> None:
+        if state not in MOVES[self.state]:
+            raise AssertionError(f"a model cannot go from {self.state.value} to {state.value}")
+        self.state = state
+        self.reason = reason
+
+
+class ControlPlane:
+    """`on_change` is told of each version that starts (True) and stops (False) being served."""
+
+    def __init__(
+        self,
+        repository: ModelRepository,
+        data_plane: DataPlane,
+        scheduler: Scheduler,
+        *,
+        cpus: int,
+        drain_timeout_s: float,
+        frozen: bool,
+        on_change: Callable[[ServedModel, bool], None],
+    ) -> None:
+        self._repository = repository
+        self._data_plane = data_plane
+        self._scheduler = scheduler
+        self._cpus = cpus
+        self._drain_timeout_s = drain_timeout_s
+        self._frozen = frozen
+        self._on_change = on_change
+        self._statuses: dict[str, _Status] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._retiring: set[asyncio.Task[None]] = set()
+
+    async def start(self, names: list[str] | None) -> list[LoadError]:
+        """Load the models named, or all there are, side by side. Returns what failed; the others serve.
+
+        Raises: LoadError for a name that no model has.
+        """
+        definitions = self._repository.definitions()
+        chosen = list(definitions) if names is None or "*" in names else names
+        for name in chosen:
+            if name not in definitions:
+                raise LoadError(f"no model is called {name!r}; there are {', '.join(definitions) or 'none'}")
+        results = await asyncio.gather(*[self._load(definitions[name]) for name in chosen], return_exceptions=True)
+        failures = []
+        for result in results:
+            if isinstance(result, LoadError):
+                failures.append(result)
+            elif result is not None:
+                raise result
+        return failures
+
+    async def load(self, name: str) -> None:
+        """Load a model, or load it again: the version that serves goes on until the new one is ready.
+
+        Raises: NotFound, PermissionDenied, InputError, NotReady with the reason of the failure.
+        """
+        self._check_allowed(name)
+        try:
+            definition = self._repository.find(name)
+        except LoadError as error:
+            raise NotReady(str(error)) from None
+        if definition is None:
+            raise NotFound(f"unknown model {name!r}")
+        try:
+            await self._load(definition)
+        except LoadError as error:
+            raise NotReady(str(error)) from None
+
+    async def unload(self, name: str) -> None:
+        """Take a model out of service: new requests are refused, those taken in are answered, then it is closed.
+
+        Returns when the model is gone. Raises: NotFound, PermissionDenied, InputError.
+        """
+        self._check_allowed(name)
+        async with self._lock(name):
+            status = self._statuses.get(name)
+            if status is None:
+                if self._repository.find(name) is None:
+                    raise NotFound(f"unknown model {name!r}")
+                return
+            served, status.served = status.served, None
+            if served is None:
+                return
+            status.move(ModelReadyState.UNLOADING)
+            self._publish()
+            await self._retire(served)
+            status.move(ModelReadyState.UNAVAILABLE, "unloaded")
+            self._publish()
+            log.info("model %s unloaded", name)
+
+    def index(self) -> list[IndexEntry]:
+        """Every model there is, loaded or not, by name."""
+        entries = []
+        try:
+            known = self._repository.definitions()
+        except LoadError:
+            known = {}
+        for name in sorted(known.keys() | self._statuses.keys()):
+            status = self._statuses.get(name)
+            if status is None:
+                entries.append(IndexEntry(name, "", ModelReadyState.UNAVAILABLE, "not loaded"))
+            elif status.served is not None:
+                version = status.served.config.version
+                entries.append(IndexEntry(name, version, ModelReadyState.READY, status.reason))
+            else:
+                entries.append(IndexEntry(name, status.version, status.state, status.reason))
+        return entries
+
+    def unready(self) -> list[str]:
+        """Names of required models that do not serve."""
+        return [name for name, status in self._statuses.items() if status.required and status.served is None]
+
+    async def stop(self) -> bool:
+        """Wait for the requests that were taken in, then close every model. False when some had to be cut off."""
+        served = [status.served for status in self._statuses.values() if status.served is not None]
+        drained = await asyncio.gather(*[model.drain(self._drain_timeout_s) for model in served])
+        for task in list(self._retiring):
+            task.cancel()
+        for model in served:
+            model.close()
+        return all(drained)
+
+    async def _load(self, definition: ModelDefinition) -> None:
+        name = definition.name
+        async with self._lock(name):
+            status = self._statuses.setdefault(name, _Status(ModelReadyState.UNKNOWN, definition.required))
+            status.required = definition.required
+            if status.served is None:
+                status.move(ModelReadyState.LOADING)
+                self._publish()
+            try:
+                version, path = self._repository.latest_version(definition)
+                status.version = version
+                loaded = await in_thread(f"load-{name}", lambda: load_version(definition, version, path, self._cpus))
+            except LoadError as error:
+                reason = str(error)
+                if status.served is None:
+                    status.move(ModelReadyState.UNAVAILABLE, reason)
+                    self._publish()
+                else:
+                    status.reason = f"reload failed: {reason}"
+                log.error("model %s could not be loaded: %s", name, reason)
+                raise LoadError(f"model {name!r} could not be loaded: {reason}") from None
+            self._serve(status, loaded)
+
+    def _serve(self, status: _Status, loaded: LoadedVersion) -> None:
+        loop = asyncio.get_running_loop()
+        config = loaded.config
+        served = ServedModel(
+            config, loaded.model, loaded.executors, self._scheduler, loop.call_soon_threadsafe, loaded.duration_ns
+        )
+        previous, status.served = status.served, served
+        status.version = config.version
+        if previous is None:
+            status.move(ModelReadyState.READY)
+        else:
+            status.reason = ""
+        self._publish()
+        self._on_change(served, True)
+        log.info(
+            "model %s version %s is ready: %s, max_batch_size %d, %d x %s, loaded in %.0f ms",
+            config.name,
+            config.version,
+            config.backend,
+            config.max_batch_size,
+            config.instance_count,
+            config.execution,
+            loaded.duration_ns / 1e6,
+        )
+        if previous is not None:
+            task = loop.create_task(self._retire(previous))
+            self._retiring.add(task)
+            task.add_done_callback(self._retiring.discard)
+
+    async def _retire(self, served: ServedModel) -> None:
+        try:
+            await served.drain(self._drain_timeout_s)
+        finally:
+            served.close()
+            current = self._statuses[served.config.name].served
+            if current is None or current.config.version != served.config.version:
+                self._on_change(served, False)
+
+    def _publish(self) -> None:
+        self._data_plane.publish(
+            {name: status.served for name, status in self._statuses.items() if status.served is not None},
+            {name: (status.state, status.reason) for name, status in self._statuses.items() if status.served is None},
+        )
+
+    def _lock(self, name: str) -> asyncio.Lock:
+        return self._locks.setdefault(name, asyncio.Lock())
+
+    def _check_allowed(self, name: str) -> None:
+        if not is_model_name(name):
+            raise InputError(f"model name {name[:64]!r} is not valid: {NAME_RULE}")
+        if self._frozen:
+            raise PermissionDenied(
+                "loading and unloading are off under model_control_mode none; start with --model-control-mode explicit"
+            )

@@ -1,0 +1,50 @@
+"""The one door for every front end: which model version a request means, and into it.
+
+The table of models is replaced as a whole and never changed in place, and `generation` counts the replacements, so that
+a front end may keep what it looked up until the number moves.
+"""
+
+from collections.abc import Mapping
+
+from guepard.core.errors import NotFound, NotReady
+from guepard.core.request import InferenceRequest
+from guepard.core.states import ModelReadyState
+from guepard.engine.served_model import ServedModel
+
+_RETRY_AFTER_MS = 1_000
+
+
+class DataPlane:
+    def __init__(self) -> None:
+        self.generation = 0
+        self._served: Mapping[str, ServedModel] = {}
+        self._absent: Mapping[str, tuple[ModelReadyState, str]] = {}
+
+    def publish(self, served: Mapping[str, ServedModel], absent: Mapping[str, tuple[ModelReadyState, str]]) -> None:
+        """Replace what is served, and the state and reason of models that are known but not served."""
+        self._served = dict(served)
+        self._absent = dict(absent)
+        self.generation += 1
+
+    def lookup(self, name: str, version: str | None = None) -> ServedModel:
+        """The version that serves `name`. Raises: NotFound, NotReady."""
+        served = self._served.get(name)
+        if served is None:
+            if name not in self._absent:
+                raise NotFound(f"unknown model {name!r}")
+            state, reason = self._absent[name]
+            detail = f": {reason}" if reason else ""
+            raise NotReady(
+                f"model {name!r} is not ready ({state.value.lower()}{detail})",
+                retry_after_ms=_RETRY_AFTER_MS,
+            )
+        if version and version != served.config.version:
+            raise NotFound(f"model {name!r} has no version {version!r}; it serves {served.config.version!r}")
+        return served
+
+    def served(self) -> Mapping[str, ServedModel]:
+        return self._served
+
+    def infer(self, served: ServedModel, request: InferenceRequest) -> None:
+        """Answer `request` by `served`, which `lookup` gave. Every answer goes through the request's sender."""
+        served.infer(request)

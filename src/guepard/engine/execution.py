@@ -1,0 +1,129 @@
+"""Runs one batch on one executor, and keeps a request that breaks it from breaking the others.
+
+When a batch fails and the model is idempotent, the batch is cut in half and each half runs again, until the request at
+fault stands alone; an `InputError` that names its row needs no search. Models that are not idempotent (Python code,
+unless it says otherwise) give their error to the whole batch.
+"""
+
+import logging
+from collections.abc import Iterator
+from time import monotonic_ns
+from typing import NamedTuple
+
+from guepard.backends.base import Executor, Outputs
+from guepard.batching.dynamic_batcher import Batch
+from guepard.batching.gather import gather
+from guepard.core.errors import DeadlineExceeded, GuepardError, InputError, ModelError
+from guepard.core.model_config import ModelConfig
+from guepard.core.phases import BatchStamps
+from guepard.core.reasons import ReleaseReason
+from guepard.core.request import InferenceRequest, RequestState
+
+log = logging.getLogger(__name__)
+
+
+class Outcome(NamedTuple):
+    """What became of a batch or of a part of it: either outputs or an error, for all of its requests."""
+
+    batch: Batch
+    stamps: BatchStamps
+    outputs: Outputs
+    error: GuepardError | None
+
+
+def execute(executor: Executor, config: ModelConfig, batch: Batch) -> list[Outcome]:
+    """Run `batch`. One outcome when all goes well; several when parts of it had to run again. Never raises."""
+    stamps = BatchStamps()
+    stamps.compute_start = monotonic_ns()
+    try:
+        inputs = gather(batch.requests)
+        stamps.compute_input_end = monotonic_ns()
+        outputs = executor.execute(inputs, batch.requests)
+        stamps.compute_output_start = monotonic_ns()
+        _check_rows(config, batch, outputs)
+    except Exception as error:
+        stamps.compute_end = monotonic_ns()
+        return _isolate(executor, config, batch, stamps, as_model_error(config, error))
+    stamps.compute_end = monotonic_ns()
+    return [Outcome(batch, stamps, outputs, None)]
+
+
+def execute_stream(executor: Executor, config: ModelConfig, batch: Batch) -> Iterator[Outputs]:
+    """The responses of a decoupled model to the only request of `batch`, until that request is released.
+
+    Raises: GuepardError.
+    """
+    request = batch.requests[0]
+    try:
+        for outputs in executor.execute_stream(gather(batch.requests), batch.requests):
+            if request.is_released:
+                return
+            yield outputs
+    except Exception as error:
+        raise as_model_error(config, error) from None
+
+
+def as_model_error(config: ModelConfig, error: Exception) -> GuepardError:
+    """`error` as callers may see it. What the model raised goes to the log, with its traceback, and nowhere else."""
+    if isinstance(error, GuepardError):
+        return error
+    log.error("model %s version %s failed", config.name, config.version, exc_info=error)
+    return ModelError(f"model {config.name!r} failed: {type(error).__name__}")
+
+
+def _check_rows(config: ModelConfig, batch: Batch, outputs: Outputs) -> None:
+    if config.max_batch_size:
+        for spec, output in zip(config.outputs, outputs, strict=True):
+            if output.ndim == 0 or output.shape[0] != batch.rows:
+                raise ModelError(
+                    f"model {config.name!r} returned output {spec.name!r} of shape {list(output.shape)}"
+                    f" for a batch of {batch.rows}"
+                )
+
+
+def _isolate(
+    executor: Executor, config: ModelConfig, batch: Batch, stamps: BatchStamps, error: GuepardError
+) -> list[Outcome]:
+    requests = batch.requests
+    if len(requests) == 1 or not config.idempotent:
+        return [Outcome(batch, stamps, (), error)]
+    guilty = _holder(requests, error.row) if isinstance(error, InputError) and error.row is not None else None
+    if guilty is not None:
+        outcomes = [Outcome(_part([guilty]), stamps, (), error)]
+        groups = [[request for request in requests if request is not guilty]]
+    else:
+        outcomes = []
+        middle = len(requests) // 2
+        groups = [requests[:middle], requests[middle:]]
+    for group in groups:
+        outcomes += _again(executor, config, group, stamps)
+    return outcomes
+
+
+def _again(
+    executor: Executor, config: ModelConfig, requests: list[InferenceRequest], stamps: BatchStamps
+) -> list[Outcome]:
+    """Run those of `requests` again for which an answer can still come in time."""
+    now = monotonic_ns()
+    alive = [request for request in requests if request.state is RequestState.EXECUTING]
+    late = [request for request in alive if request.deadline <= now]
+    outcomes = []
+    if late:
+        outcomes.append(Outcome(_part(late), stamps, (), DeadlineExceeded("the deadline passed while running")))
+    due = [request for request in alive if request.deadline > now]
+    if due:
+        outcomes += execute(executor, config, _part(due))
+    return outcomes
+
+
+def _part(requests: list[InferenceRequest]) -> Batch:
+    return Batch(requests, sum([request.rows for request in requests]), ReleaseReason.RETRY)
+
+
+def _holder(requests: list[InferenceRequest], row: int) -> InferenceRequest | None:
+    """The request that holds row `row` of the batch."""
+    for request in requests:
+        if row < request.rows:
+            return request if row >= 0 else None
+        row -= request.rows
+    return None

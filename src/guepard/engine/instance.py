@@ -1,0 +1,109 @@
+"""A copy of a model that executes one batch at a time: on the event loop, or on a thread of its own."""
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from time import monotonic_ns
+from typing import Protocol
+
+from guepard.backends.base import Executor, Outputs
+from guepard.batching.dynamic_batcher import Batch
+from guepard.core.errors import GuepardError
+from guepard.core.model_config import ModelConfig
+from guepard.core.phases import BatchStamps
+from guepard.engine.execution import Outcome, execute, execute_stream
+
+
+class InstanceOwner(Protocol):
+    """Who is told of results, always on the event loop's thread."""
+
+    def executed(self, instance: "Instance", batch: Batch, outcomes: list[Outcome]) -> None:
+        """`batch` is done and `instance` free."""
+        ...
+
+    def streamed(self, batch: Batch, outputs: Outputs) -> None:
+        """One more response of a decoupled model."""
+        ...
+
+    def stream_ended(self, instance: "Instance", batch: Batch, stamps: BatchStamps, error: GuepardError | None) -> None:
+        """The last response has been given and `instance` is free."""
+        ...
+
+
+class Instance:
+    """One executor and where it runs. `start` is called on the event loop, for one batch at a time."""
+
+    def __init__(self, executor: Executor, config: ModelConfig, owner: InstanceOwner) -> None:
+        self._executor = executor
+        self._config = config
+        self._owner = owner
+
+    def start(self, batch: Batch) -> None:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """No batch follows. A batch that still runs ends first."""
+        raise NotImplementedError
+
+
+class InlineInstance(Instance):
+    """Executes on the event loop's own thread: right for models that take less time than a hand-over would."""
+
+    def start(self, batch: Batch) -> None:
+        self._owner.executed(self, batch, execute(self._executor, self._config, batch))
+
+    def stop(self) -> None:
+        self._executor.close()
+
+
+class ThreadInstance(Instance):
+    """Executes on a thread of its own. `post` runs a callback on the event loop from another thread."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        config: ModelConfig,
+        owner: InstanceOwner,
+        post: Callable[..., object],
+        number: int,
+    ) -> None:
+        super().__init__(executor, config, owner)
+        self._post = post
+        self._batches: SimpleQueue[Batch | None] = SimpleQueue()
+        # A daemon: a model that hangs must not keep the process from ending.
+        self._thread = threading.Thread(target=self._work, name=f"{config.name}-{number}", daemon=True)
+        self._thread.start()
+
+    def start(self, batch: Batch) -> None:
+        self._batches.put(batch)
+
+    def stop(self) -> None:
+        self._batches.put(None)
+
+    def _work(self) -> None:
+        run = self._stream if self._config.decoupled else self._run
+        while (batch := self._batches.get()) is not None:
+            run(batch)
+        self._executor.close()
+
+    def _run(self, batch: Batch) -> None:
+        outcomes = execute(self._executor, self._config, batch)
+        self._tell(self._owner.executed, self, batch, outcomes)
+
+    def _stream(self, batch: Batch) -> None:
+        failure: GuepardError | None = None
+        stamps = BatchStamps()
+        stamps.compute_start = stamps.compute_input_end = monotonic_ns()
+        try:
+            for outputs in execute_stream(self._executor, self._config, batch):
+                self._tell(self._owner.streamed, batch, outputs)
+        except GuepardError as error:
+            failure = error
+        stamps.compute_output_start = stamps.compute_end = monotonic_ns()
+        self._tell(self._owner.stream_ended, self, batch, stamps, failure)
+
+    def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
+        try:
+            self._post(callback, *arguments)
+        except RuntimeError:
+            return  # the loop has closed: the server is gone, and so is whoever waited for this answer

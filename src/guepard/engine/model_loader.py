@@ -1,0 +1,131 @@
+"""From a definition to executors that have proved themselves. Blocks, so it runs beside the event loop."""
+
+import logging
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Literal
+
+from guepard.backends.base import Executor, LoadedModel, ModelSource
+from guepard.backends.registry import get_backend
+from guepard.core.errors import GuepardError, LoadError
+from guepard.core.model_config import ModelConfig, ModelDescription
+from guepard.core.tensor import TensorSpec
+from guepard.engine.model_repository import ModelDefinition
+from guepard.engine.warmup import Timing, warm_up
+
+log = logging.getLogger(__name__)
+
+# Below these a hand-over to a thread costs more than it frees: one row, and what a full batch may hold the loop for.
+_INLINE_ONE_NS = 150_000
+_INLINE_FULL_NS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedVersion:
+    config: ModelConfig
+    model: LoadedModel
+    executors: tuple[Executor, ...]
+    duration_ns: int
+
+
+def load_version(definition: ModelDefinition, version: str, path: Path, cpus: int) -> LoadedVersion:
+    """Load one version, warm it up and settle what was left open: batches, execution, instances.
+
+    Raises: LoadError with a reason that may be shown to clients.
+    """
+    started = perf_counter_ns()
+    group = definition.policy.instance_group
+    source = ModelSource(
+        name=definition.name,
+        version=version,
+        path=path,
+        policy=definition.policy,
+        entry=definition.entry,
+        trusted=definition.trusted,
+        inputs=definition.inputs,
+        outputs=definition.outputs,
+        threads=max(1, cpus // group.count) if group.count else 1,
+    )
+    try:
+        model = get_backend(definition.backend, path).load(source)
+        try:
+            loaded = _settle(definition, version, model, cpus, started)
+        except BaseException:
+            model.close()
+            raise
+    except LoadError:
+        raise
+    except GuepardError as error:
+        raise LoadError(error.message) from error
+    except Exception as error:
+        log.exception("model %s version %s failed to load", definition.name, version)
+        raise LoadError(f"loading failed: {type(error).__name__}") from error
+    return loaded
+
+
+def _settle(definition: ModelDefinition, version: str, model: LoadedModel, cpus: int, started: int) -> LoadedVersion:
+    policy = definition.policy
+    description = model.description
+    first = model.executor()
+    warmup = warm_up(first, description, description.max_batch_size)
+    if description.max_batch_size and not description.batch_verified and not warmup.rows_independent:
+        description = _without_batches(description)
+    execution = _execution(policy.instance_group.execution, description, warmup.timing)
+    count = policy.instance_group.count or _instance_count(execution, description, cpus)
+    executors = [first]
+    for _ in range(count - 1):
+        executor = model.executor()
+        warm_up(executor, description, 1)
+        executors.append(executor)
+    config = ModelConfig(
+        name=definition.name,
+        version=version,
+        platform=description.platform,
+        backend=description.backend,
+        inputs=description.inputs,
+        outputs=description.outputs,
+        max_batch_size=description.max_batch_size,
+        instance_count=count,
+        execution=execution,
+        dynamic_batching=policy.dynamic_batching,
+        timeout=policy.timeout,
+        max_concurrency=policy.max_concurrency,
+        idempotent=description.idempotent,
+        decoupled=description.decoupled,
+        parameters=policy.parameters,
+    )
+    return LoadedVersion(config, model, tuple(executors), perf_counter_ns() - started)
+
+
+def _without_batches(description: ModelDescription) -> ModelDescription:
+    """The same model taken as one whose first dimension is free but no batch."""
+
+    def whole(spec: TensorSpec) -> TensorSpec:
+        return TensorSpec(spec.name, spec.datatype.name, (-1, *spec.dims), spec.optional)
+
+    return replace(
+        description,
+        inputs=tuple(map(whole, description.inputs)),
+        outputs=tuple(map(whole, description.outputs)),
+        max_batch_size=0,
+        batch_verified=True,
+    )
+
+
+def _execution(
+    asked: Literal["auto", "inline", "thread"], description: ModelDescription, timing: Timing | None
+) -> Literal["inline", "thread"]:
+    """Where the model runs. Python code is never put on the loop unasked: it may block where a sample did not."""
+    if description.decoupled:
+        return "thread"
+    if asked != "auto":
+        return asked
+    if not description.releases_gil or timing is None:
+        return "thread"
+    return "inline" if timing.one <= _INLINE_ONE_NS and timing.full <= _INLINE_FULL_NS else "thread"
+
+
+def _instance_count(execution: Literal["inline", "thread"], description: ModelDescription, cpus: int) -> int:
+    """One, or for engines that run beside Python as many as there are CPUs: each takes one thread."""
+    return cpus if execution == "thread" and description.releases_gil else 1

@@ -1,0 +1,256 @@
+"""One model version that is being served: its queue, its instances, its counts."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from time import monotonic_ns
+
+from guepard.backends.base import Executor, LoadedModel, Outputs
+from guepard.batching.deadline_watch import DeadlineWatch
+from guepard.batching.dynamic_batcher import Batch, DynamicBatcher
+from guepard.batching.scatter import scatter
+from guepard.batching.split import split
+from guepard.core.errors import DeadlineExceeded, ErrorCode, GuepardError, NotReady, Unsupported
+from guepard.core.model_config import ModelConfig
+from guepard.core.phases import BatchStamps
+from guepard.core.reasons import FailureReason
+from guepard.core.request import InferenceRequest, RequestState
+from guepard.core.response import InferenceResponse
+from guepard.core.scheduler import Scheduler
+from guepard.engine.execution import Outcome
+from guepard.engine.instance import InlineInstance, Instance, ThreadInstance
+from guepard.engine.signature import Signature
+from guepard.telemetry.statistics import ModelStatistics
+
+_FAILURE_REASONS = {
+    ErrorCode.INVALID_ARGUMENT: FailureReason.INVALID,
+    ErrorCode.QUEUE_FULL: FailureReason.REJECTED,
+    ErrorCode.DEADLINE_EXCEEDED: FailureReason.TIMEOUT,
+    ErrorCode.CANCELLED: FailureReason.CANCELED,
+    ErrorCode.MODEL_ERROR: FailureReason.BACKEND,
+}
+
+_DRAIN_POLL_S = 0.01
+
+
+class ServedModel:
+    """Takes requests in by `infer` and answers each exactly once through its sender.
+
+    Everything but the instances' own work runs on the event loop's thread. `post` hands a callback to that thread.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        model: LoadedModel,
+        executors: Sequence[Executor],
+        scheduler: Scheduler,
+        post: Callable[..., object],
+        load_duration_ns: int,
+    ) -> None:
+        self.config = config
+        self.statistics = ModelStatistics(config.name, config.version)
+        self.load_duration_ns = load_duration_ns
+        self.accepts = True
+        self._model = model
+        self._signature = Signature(config)
+        self._batcher = DynamicBatcher(
+            max_batch_size=config.max_batch_size,
+            batching=config.dynamic_batching,
+            instances=len(executors),
+            max_concurrency=config.max_concurrency,
+            scheduler=scheduler,
+            release=self._release,
+        )
+        inline = config.execution == "inline"
+        self._idle: list[Instance] = [
+            InlineInstance(executor, config, self) if inline else ThreadInstance(executor, config, self, post, number)
+            for number, executor in enumerate(executors)
+        ]
+        self._instances = tuple(self._idle)
+        self._executing: dict[int, Batch] = {}
+        self._watch = DeadlineWatch(scheduler, self._alive, self._expire)
+        # An inline model without a delay answers within the turn of the loop, so that no timer could come sooner.
+        self._waits = not inline or config.dynamic_batching.max_queue_delay_ns > 0
+        self._default_timeout = config.timeout.default_ns
+        self._max_timeout = config.timeout.max_ns
+        self._max_batch_size = config.max_batch_size
+
+    # Requests
+
+    def infer(self, request: InferenceRequest) -> None:
+        """Answer `request` through its sender: at once for an error or a fast model, else later."""
+        timeout = request.timeout_ns or self._default_timeout
+        request.deadline = request.request_start + (timeout if timeout < self._max_timeout else self._max_timeout)
+        try:
+            if not self.accepts:
+                raise NotReady(f"model {self.config.name!r} is being unloaded", retry_after_ms=1_000)
+            self._signature.bind(request)
+            if request.rows > self._max_batch_size > 0:
+                if self.config.decoupled:
+                    raise Unsupported(
+                        f"model {self.config.name!r} streams its answers and takes at most {self._max_batch_size} rows"
+                    )
+                self._batcher.enqueue(request, split(request, self._max_batch_size))
+            else:
+                self._batcher.enqueue(request)
+        except GuepardError as error:
+            self.refuse(request, error)
+            return
+        if self._waits and not request.is_released:
+            self._watch.watch(request.deadline)
+
+    def refuse(self, request: InferenceRequest, error: GuepardError) -> None:
+        """Answer with `error` a request that was not taken in, and count it among this model's failures."""
+        request.state = RequestState.FAILED_ENQUEUE
+        self._record(request, error)
+        request.sender.fail(request, error)
+
+    def cancel(self, request: InferenceRequest) -> None:
+        """Nobody waits for `request` any more: it leaves the queue, or its result is dropped."""
+        if not request.is_released:
+            self._give_up(request)
+            self.statistics.record_failure(request, FailureReason.CANCELED, monotonic_ns())
+
+    @property
+    def queue_depth(self) -> int:
+        return len(self._batcher.queue)
+
+    @property
+    def executing(self) -> int:
+        return sum(len(batch.requests) for batch in self._executing.values())
+
+    # Batches out to the instances
+
+    def _release(self, batch: Batch) -> None:
+        for request in batch.requests:
+            request.state = RequestState.EXECUTING
+        if self._waits:
+            self._executing[id(batch)] = batch
+        self._idle.pop().start(batch)
+
+    # Answers back from the instances
+
+    def executed(self, instance: Instance, batch: Batch, outcomes: list[Outcome]) -> None:
+        for outcome in outcomes:
+            if outcome.error is None:
+                self._deliver(outcome)
+            else:
+                for request in outcome.batch.requests:
+                    if request.state is RequestState.EXECUTING:
+                        self._fail(request, outcome.error)
+        self._free(instance, batch, outcomes[-1].stamps.compute_end - outcomes[0].stamps.compute_start)
+
+    def streamed(self, batch: Batch, outputs: Outputs) -> None:
+        request = batch.requests[0]
+        if not request.is_released:
+            request.sender.send(request, InferenceResponse(self.config, outputs), final=False)
+
+    def stream_ended(self, instance: Instance, batch: Batch, stamps: BatchStamps, error: GuepardError | None) -> None:
+        request = batch.requests[0]
+        if not request.is_released:
+            if error is None:
+                request.state = RequestState.RELEASED
+                request.stamps = stamps
+                request.sender.finish(request)
+                self.statistics.record_execution(batch.requests, batch.rows, stamps, monotonic_ns(), batch.reason)
+            else:
+                self._fail(request, error)
+        self._free(instance, batch, stamps.compute_end - stamps.compute_start)
+
+    def _deliver(self, outcome: Outcome) -> None:
+        batch, stamps = outcome.batch, outcome.stamps
+        config = self.config
+        answered = batch.requests
+        partial = False
+        for request, outputs in scatter(batch.requests, outcome.outputs):
+            if request.state is not RequestState.EXECUTING:
+                partial = True
+                continue
+            if request.whole is not None:
+                partial = True
+            request.state = RequestState.RELEASED
+            request.stamps = stamps
+            request.sender.send(request, InferenceResponse(config, outputs), True)
+        if partial:
+            answered = [request for request in answered if request.stamps is stamps and _completes(request)]
+        self.statistics.record_execution(answered, batch.rows, stamps, monotonic_ns(), batch.reason)
+
+    def _free(self, instance: Instance, batch: Batch, busy_ns: int) -> None:
+        self._executing.pop(id(batch), None)
+        self._idle.append(instance)
+        self._batcher.instance_freed(batch, busy_ns)
+
+    # Requests that end without a result
+
+    def _fail(self, request: InferenceRequest, error: GuepardError) -> None:
+        """Answer `request` with `error`; if it is a part, that ends the whole and its other parts."""
+        whole = request.whole
+        request.state = RequestState.RELEASED
+        if whole is None:
+            self._record(request, error)
+        elif not whole.is_released:
+            self._record(whole, error)
+        request.sender.fail(request, error)
+        if whole is not None:
+            self._drop_parts(whole)
+
+    def _expire(self, request: InferenceRequest) -> None:
+        if request.is_released:
+            return  # a part whose whole has just been answered
+        running = request.state is RequestState.EXECUTING
+        self._give_up(request)
+        self._fail(request, DeadlineExceeded(f"the deadline passed while {'running' if running else 'waiting'}"))
+
+    def _give_up(self, request: InferenceRequest) -> None:
+        if request.rows > self._max_batch_size > 0:
+            self._drop_parts(request)
+        elif request.state is RequestState.PENDING:
+            self._batcher.withdraw(request)
+        request.state = RequestState.RELEASED
+
+    def _drop_parts(self, whole: InferenceRequest) -> None:
+        for part in [request for request in self._alive() if request.whole is whole]:
+            self._give_up(part)
+
+    def _record(self, request: InferenceRequest, error: GuepardError) -> None:
+        reason = _FAILURE_REASONS.get(error.code, FailureReason.OTHER)
+        self.statistics.record_failure(request, reason, monotonic_ns())
+
+    def _alive(self) -> Iterator[InferenceRequest]:
+        yield from self._batcher.queue
+        for batch in self._executing.values():
+            for request in batch.requests:
+                if request.state is RequestState.EXECUTING:
+                    yield request
+
+    # The end
+
+    def health(self) -> None:
+        """Raises whatever the model raises when it knows itself to be unfit."""
+        self._model.health()
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Wait until every request that was taken in has been answered. False when `timeout_s` was not enough."""
+        deadline = monotonic_ns() + int(timeout_s * 1e9)
+        while any(True for _ in self._alive()):
+            if monotonic_ns() >= deadline:
+                return False
+            await asyncio.sleep(_DRAIN_POLL_S)
+        return True
+
+    def close(self) -> None:
+        """Stop the instances and let go of the model. Requests that still wait are answered with 503."""
+        self.accepts = False
+        self._watch.stop()
+        for request in list(self._alive()):
+            if not request.is_released:
+                self._give_up(request)
+                self._fail(request, NotReady(f"model {self.config.name!r} was unloaded", retry_after_ms=1_000))
+        for instance in self._instances:
+            instance.stop()
+        self._model.close()
+
+
+def _completes(request: InferenceRequest) -> bool:
+    """Of a request that was split only the part that completed it counts as an answered request."""
+    return request.whole is None or request.whole.stamps is request.stamps

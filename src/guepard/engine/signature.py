@@ -1,0 +1,98 @@
+"""Does this request fit that model? The one check of names, datatypes and shapes, for every front end."""
+
+from collections.abc import Iterable, Sequence
+
+from guepard.core.errors import InputError
+from guepard.core.model_config import ModelConfig
+from guepard.core.request import InferenceRequest
+from guepard.core.tensor import Array, Tensor, TensorSpec
+
+
+class Signature:
+    """Binds a request's tensors to a model's inputs."""
+
+    __slots__ = ("_batched", "_by_name", "_config", "_free", "_only", "_output_names")
+
+    def __init__(self, config: ModelConfig) -> None:
+        self._config = config
+        self._batched = config.max_batch_size > 0
+        self._by_name = {spec.name: (index, spec) for index, spec in enumerate(config.inputs)}
+        self._only = config.inputs[0] if len(config.inputs) == 1 else None
+        self._free = any(spec.free or spec.optional for spec in config.inputs)
+        self._output_names = frozenset(spec.name for spec in config.outputs)
+
+    def bind(self, request: InferenceRequest) -> None:
+        """Set `arrays`, `rows` and `batch_key`.
+
+        Shapes: each tensor is [rows, *dims] for a model with batches, else `dims`; -1 in dims fits any size.
+        Raises: InputError that names the tensor, what it should be and what came.
+        """
+        tensors = request.tensors
+        only = self._only
+        if only is not None and len(tensors) == 1 and tensors[0].name == only.name:
+            tensor = tensors[0]
+            array = tensor.array
+            self._check(only, tensor)
+            request.arrays = (array,)
+            request.rows = array.shape[0] if self._batched else 1
+            request.batch_key = array.shape[1:] if self._free and self._batched else None
+        else:
+            self._bind_all(request, tensors)
+        wanted = request.requested_outputs
+        if wanted is not None and not self._output_names.issuperset(wanted):
+            unknown = next(name for name in wanted if name not in self._output_names)
+            raise InputError(
+                f"outputs: {unknown!r} is no output of {self._where()}; it has {_names(self._config.outputs)}"
+            )
+
+    def _bind_all(self, request: InferenceRequest, tensors: Sequence[Tensor]) -> None:
+        arrays: list[Array | None] = [None] * len(self._by_name)
+        rows: int | None = None
+        for tensor in tensors:
+            found = self._by_name.get(tensor.name)
+            if found is None:
+                raise InputError(
+                    f"input {tensor.name!r} is no input of {self._where()}; it has {_names(self._config.inputs)}"
+                )
+            index, spec = found
+            if arrays[index] is not None:
+                raise InputError(f"input {tensor.name!r} is given twice; send each input once")
+            self._check(spec, tensor)
+            arrays[index] = tensor.array
+            if self._batched:
+                first = tensor.array.shape[0]
+                if rows is not None and first != rows:
+                    raise InputError(
+                        f"input {tensor.name!r}: batch size {first} differs from the {rows} of the inputs before it"
+                    )
+                rows = first
+        for index, spec in enumerate(self._config.inputs):
+            if arrays[index] is None and not spec.optional:
+                raise InputError(f"input {spec.name!r} is missing; {self._where()} needs {_names(self._config.inputs)}")
+        request.arrays = arrays
+        request.rows = 1 if rows is None else rows
+        request.batch_key = None
+        if self._free and self._batched:
+            request.batch_key = tuple([None if array is None else array.shape[1:] for array in arrays])
+
+    def _check(self, spec: TensorSpec, tensor: Tensor) -> None:
+        if tensor.datatype != spec.datatype.name:
+            raise InputError(f"input {spec.name!r}: expected datatype {spec.datatype.name}, got {tensor.datatype}")
+        shape = tensor.array.shape
+        dims = shape[1:] if self._batched else shape
+        if dims == spec.dims and (shape or not self._batched):
+            return
+        fits = len(dims) == len(spec.dims) and all(
+            want in (-1, have) for want, have in zip(spec.dims, dims, strict=True)
+        )
+        if not fits or (self._batched and not shape):
+            expected = [-1, *spec.dims] if self._batched else list(spec.dims)
+            hint = ", where -1 is the batch" if self._batched else ""
+            raise InputError(f"input {spec.name!r}: expected shape {expected}{hint}, got {list(shape)}")
+
+    def _where(self) -> str:
+        return f"model {self._config.name!r}"
+
+
+def _names(specs: Iterable[TensorSpec]) -> str:
+    return ", ".join(repr(spec.name) for spec in specs)

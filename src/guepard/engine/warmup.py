@@ -1,0 +1,167 @@
+"""First runs of a model: they make it ready, show whether its rows are independent, and time it.
+
+A bare model file does not say that its first dimension is a batch. It is taken for one when that dimension is free in
+every tensor and a batch of two different rows gives what each row gives alone.
+"""
+
+import logging
+from collections.abc import Sequence
+from time import perf_counter_ns
+from typing import NamedTuple
+
+import numpy as np
+
+from guepard.backends.base import Executor, Outputs
+from guepard.core.errors import GuepardError
+from guepard.core.model_config import ModelDescription
+from guepard.core.request import InferenceRequest
+from guepard.core.response import InferenceResponse
+from guepard.core.tensor import Array, Tensor, TensorSpec, empty_array
+
+log = logging.getLogger(__name__)
+
+# What a free dimension might be: 1 where anything goes, then sizes that windows, kernels and tokenisers accept.
+_FREE_SIZES = (1, 16, 128, 224)
+
+_TIMED_RUNS = 3
+_ENOUGH_NS = 20_000_000  # a run this long says enough by itself
+
+_TOLERANCE = {"rtol": 1e-3, "atol": 1e-5}
+
+
+class Timing(NamedTuple):
+    """Nanoseconds of the fastest run with one row and with a full batch."""
+
+    one: int
+    full: int
+
+
+class Warmup(NamedTuple):
+    """`timing` None: the model accepted no sample that could be made up. `rows_independent` None: not asked."""
+
+    timing: Timing | None
+    rows_independent: bool | None
+
+
+def warm_up(executor: Executor, description: ModelDescription, max_rows: int) -> Warmup:
+    """Run zero-valued samples of one row and of `max_rows` rows. Raises nothing: what fails is logged and reported.
+
+    Shapes: free dimensions get the first size in `_FREE_SIZES` that the model accepts.
+    """
+    size = _accepted_size(executor, description)
+    if size is None:
+        return Warmup(None, None)
+    independent = None
+    if description.max_batch_size and not description.batch_verified:
+        independent = _rows_independent(executor, description, size)
+    batched = description.max_batch_size > 0 and independent is not False
+    one = _fastest(executor, _samples(description, 1, size), description)
+    full = _fastest(executor, _samples(description, max_rows, size), description) if batched and max_rows > 1 else one
+    return Warmup(Timing(one, full), independent)
+
+
+def _accepted_size(executor: Executor, description: ModelDescription) -> int | None:
+    free = any(spec.free for spec in description.inputs)
+    failure: Exception | None = None
+    for size in _FREE_SIZES if free else _FREE_SIZES[:1]:
+        try:
+            _run(executor, _samples(description, 1, size), description)
+        except Exception as error:
+            failure = error
+        else:
+            return size
+    log.warning("warm-up with made-up samples failed, so the model is served cold: %s", failure)
+    return None
+
+
+def _rows_independent(executor: Executor, description: ModelDescription, size: int) -> bool:
+    """Whether a batch of two different rows equals the two rows run alone."""
+    pair = [_distinct_rows(spec, size) for spec in description.inputs]
+    try:
+        together = _run(executor, pair, description)
+        alone = [_run(executor, [array[row : row + 1] for array in pair], description) for row in (0, 1)]
+    except Exception as error:
+        log.info("a batch of two was refused (%s): serving without batches", error)
+        return False
+    for index, output in enumerate(together):
+        expected = [alone[row][index] for row in (0, 1)]
+        if output.shape[:1] != (2,) or not all(_same(output[row : row + 1], expected[row]) for row in (0, 1)):
+            log.info("rows of one batch influence each other in output %d: serving without batches", index)
+            return False
+    return True
+
+
+def _same(left: Array, right: Array) -> bool:
+    if left.shape != right.shape:
+        return False
+    if left.dtype.kind == "f":
+        return bool(np.allclose(left.astype(np.float64), right.astype(np.float64), equal_nan=True, **_TOLERANCE))
+    return bool(np.array_equal(left, right))
+
+
+def _distinct_rows(spec: TensorSpec, size: int) -> Array:
+    """Two rows that differ, of small values that suit indices as well as measurements."""
+    pair = empty_array(spec, _shape(spec, 2, size))
+    if spec.datatype.kind == "bytes":
+        pair[1] = b"a"
+    elif spec.datatype.name == "BF16":
+        pair[1] = 0x3F80  # 1.0
+    else:
+        pair[1] = 1
+    return pair
+
+
+def _samples(description: ModelDescription, rows: int, size: int) -> list[Array]:
+    batched = description.max_batch_size > 0
+    return [empty_array(spec, _shape(spec, rows if batched else None, size)) for spec in description.inputs]
+
+
+def _shape(spec: TensorSpec, rows: int | None, size: int) -> list[int]:
+    dims = [size if dim == -1 else dim for dim in spec.dims]
+    return dims if rows is None else [rows, *dims]
+
+
+def _fastest(executor: Executor, inputs: Sequence[Array], description: ModelDescription) -> int:
+    best = 0
+    for _ in range(_TIMED_RUNS):
+        start = perf_counter_ns()
+        _run(executor, inputs, description)
+        took = perf_counter_ns() - start
+        best = min(best or took, took)
+        if took > _ENOUGH_NS:
+            break
+    return best
+
+
+def _run(executor: Executor, inputs: Sequence[Array], description: ModelDescription) -> Outputs:
+    requests = [_synthetic_request(inputs, description)]
+    if description.decoupled:
+        last: Outputs = ()
+        for outputs in executor.execute_stream(inputs, requests):
+            last = outputs
+        return last
+    return executor.execute(inputs, requests)
+
+
+def _synthetic_request(inputs: Sequence[Array], description: ModelDescription) -> InferenceRequest:
+    tensors = [
+        Tensor(spec.name, spec.datatype.name, array) for spec, array in zip(description.inputs, inputs, strict=True)
+    ]
+    request = InferenceRequest(tensors, _Nobody(), 0)
+    request.arrays = inputs
+    request.rows = len(inputs[0]) if description.max_batch_size and inputs else 1
+    request.deadline = 2**63
+    return request
+
+
+class _Nobody:
+    """A ResponseSender for requests that nobody waits for."""
+
+    def send(self, request: InferenceRequest, response: InferenceResponse, final: bool) -> None:
+        pass
+
+    def finish(self, request: InferenceRequest) -> None:
+        pass
+
+    def fail(self, request: InferenceRequest, error: GuepardError) -> None:
+        pass

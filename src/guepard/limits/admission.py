@@ -1,0 +1,29 @@
+"""Permits for request bodies, taken when the headers are known and before the body is read."""
+
+from guepard.core.errors import Overloaded
+
+_RETRY_AFTER_MS = 1_000
+
+
+class Admission:
+    """Bounds the bytes of all request bodies that are being received or worked on."""
+
+    __slots__ = ("inflight_bytes", "max_inflight_bytes")
+
+    def __init__(self, max_inflight_bytes: int) -> None:
+        self.max_inflight_bytes = max_inflight_bytes
+        self.inflight_bytes = 0
+
+    def acquire(self, size: int) -> None:
+        """Take a permit for `size` bytes. Raises: Overloaded, and then nothing was taken."""
+        total = self.inflight_bytes + size
+        if total > self.max_inflight_bytes:
+            raise Overloaded(
+                f"{self.inflight_bytes} bytes of requests are in flight and {size} more exceed the bound of "
+                f"{self.max_inflight_bytes}; try again later, or raise max_inflight_bytes",
+                retry_after_ms=_RETRY_AFTER_MS,
+            )
+        self.inflight_bytes = total
+
+    def release(self, size: int) -> None:
+        self.inflight_bytes -= size

@@ -1,0 +1,246 @@
+"""One model's reader and writer of OIP V2 messages over HTTP.
+
+Everything that can be known before a request comes is made once: which decoder parses flat data of this model, and the
+bytes that stand before each output's data for every shape that has been answered.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import orjson
+
+from guepard.core.errors import InputError
+from guepard.core.model_config import ModelConfig
+from guepard.core.request import InferenceRequest
+from guepard.core.response import InferenceResponse, ResponseSender
+from guepard.core.tensor import Array, Tensor, TensorSpec
+from guepard.protocols import oip_binary, oip_json
+from guepard.protocols.oip_messages import WireRequest, WireTensor, known_datatype, request_decoder
+from guepard.protocols.oip_parameters import apply_parameters, is_whole, refuse_tensor_parameters
+from guepard.protocols.reply_format import BINARY, JSON, ReplyFormat, requested
+
+Buffer = bytes | memoryview
+
+_MEMO_LIMIT = 256
+
+
+class OipCodec:
+    """Reads requests to, and writes answers of, the model that `config` describes."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        self.config = config
+        self._flat_datatype = oip_json.shared_datatype(config.inputs)
+        self._flat_decode = request_decoder(self._flat_datatype).decode
+        self._opening = b'{"model_name":%b,"model_version":%b,' % (_text(config.name), _text(config.version))
+        self._heads: dict[tuple[str, tuple[int, ...]], bytes] = {}
+
+    # Requests
+
+    def decode_json(self, body: Buffer, sender: ResponseSender, request_start: int) -> InferenceRequest:
+        """Read a JSON request. Raises: InputError, Unsupported."""
+        if self._flat_datatype is not None:
+            try:
+                wire = self._flat_decode(body)
+            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+                pass  # not flat data of the model's own datatype, or wrong: the other road tells which
+            else:
+                tensors = self._flat_tensors(wire)
+                if tensors is not None:
+                    return _assemble(wire, tensors, sender, request_start, JSON)
+        wire = oip_json.decode(body)
+        tensors = [_json_tensor(tensor, f"inputs[{index}]") for index, tensor in enumerate(wire.inputs)]
+        return _assemble(wire, tensors, sender, request_start, JSON)
+
+    def _flat_tensors(self, wire: WireRequest[list[object]]) -> list[Tensor] | None:
+        tensors = []
+        for tensor in wire.inputs:
+            datatype = tensor.datatype
+            if datatype != self._flat_datatype or tensor.parameters or tensor.data is msgspec.UNSET:
+                return None
+            array = oip_json.array_from_flat(datatype, tensor.shape, tensor.data)
+            if array is None:
+                return None
+            tensors.append(Tensor(tensor.name, datatype, array))
+        return tensors
+
+    def decode_binary(
+        self, body: Buffer, header_length: int, sender: ResponseSender, request_start: int
+    ) -> InferenceRequest:
+        """Read a request whose JSON part is `header_length` bytes long and whose tensors follow as bytes.
+
+        Raises: InputError, Unsupported.
+        """
+        if header_length == 0:
+            return self._decode_raw(body, sender, request_start)
+        if header_length > len(body):
+            raise InputError(
+                f"Inference-Header-Content-Length: {header_length} is more than the body's {len(body)} bytes"
+            )
+        wire = oip_json.decode(memoryview(body)[:header_length])
+        tensors = []
+        offset = header_length
+        for index, tensor in enumerate(wire.inputs):
+            size = _binary_size(tensor, f"inputs[{index}]")
+            if size is None:
+                tensors.append(_json_tensor(tensor, f"inputs[{index}]"))
+                continue
+            if size > len(body) - offset:
+                raise InputError(
+                    f"input {tensor.name!r}: binary_data_size is {size} "
+                    f"but {len(body) - offset} bytes of the body are left"
+                )
+            datatype = known_datatype(tensor.name, tensor.datatype)
+            array = oip_binary.decode_array(tensor.name, datatype, tensor.shape, body, offset, size)
+            tensors.append(Tensor(tensor.name, datatype, array))
+            offset += size
+        if offset != len(body):
+            raise InputError(
+                f"request body: {len(body) - offset} bytes after the last tensor; "
+                "the binary_data_size values do not add up"
+            )
+        return _assemble(wire, tensors, sender, request_start, JSON)
+
+    def _decode_raw(self, body: Buffer, sender: ResponseSender, request_start: int) -> InferenceRequest:
+        """A header length of 0: the body is the one input's bytes, the outputs come back as bytes."""
+        shape, spec = _raw_shape(self.config, len(body))
+        if spec.datatype.kind == "bytes":
+            body = len(body).to_bytes(4, "little") + body
+        array = oip_binary.decode_array(spec.name, spec.datatype.name, shape, body, 0, len(body))
+        request = InferenceRequest([Tensor(spec.name, spec.datatype.name, array)], sender, request_start)
+        request.reply_format = BINARY
+        return request
+
+    # Answers
+
+    def encode(self, request: InferenceRequest, response: InferenceResponse) -> tuple[int | None, Sequence[Buffer]]:
+        """The body of an answer and, where tensors follow it as bytes, the length of its JSON part.
+
+        Raises: NotAcceptable.
+        """
+        specs = self.config.outputs
+        outputs = response.outputs
+        wanted = request.requested_outputs
+        pairs: Sequence[tuple[TensorSpec, Array]]
+        if wanted is None:
+            pairs = tuple(zip(specs, outputs, strict=True))
+        else:
+            by_name = {spec.name: (spec, array) for spec, array in zip(specs, outputs, strict=True)}
+            pairs = tuple([by_name[name] for name in wanted])
+        opening = self._opening
+        if request.id:
+            opening += b'"id":%b,' % _text(request.id)
+        if response.parameters:
+            opening += b'"parameters":%b,' % orjson.dumps(dict(response.parameters))
+        reply_format: ReplyFormat = request.reply_format
+        if reply_format is JSON:
+            written = [self._json_output(spec, array) for spec, array in pairs]
+            return None, (b'%b"outputs":[%b]}' % (opening, b",".join(written)),)
+        return self._encode_binary(opening, reply_format, pairs)
+
+    def _json_output(self, spec: TensorSpec, array: Array) -> bytes:
+        return b'%b"data":%b}' % (
+            self._head(spec, array.shape),
+            oip_json.encode_array(spec.name, spec.datatype.name, array),
+        )
+
+    def _encode_binary(
+        self, opening: bytes, reply_format: ReplyFormat, pairs: Sequence[tuple[TensorSpec, Array]]
+    ) -> tuple[int | None, Sequence[Buffer]]:
+        written: list[bytes] = []
+        buffers: list[Buffer] = []
+        for spec, array in pairs:
+            if not reply_format.is_binary(spec.name):
+                written.append(self._json_output(spec, array))
+                continue
+            data = oip_binary.encode_array(spec.datatype.name, array)
+            written.append(b'%b"parameters":{"binary_data_size":%d}}' % (self._head(spec, array.shape), len(data)))
+            buffers.append(data)
+        text = b'%b"outputs":[%b]}' % (opening, b",".join(written))
+        return (len(text) if buffers else None), (text, *buffers)
+
+    def _head(self, spec: TensorSpec, shape: tuple[int, ...]) -> bytes:
+        head = self._heads.get((spec.name, shape))
+        if head is None:
+            head = b'{"name":%b,"datatype":"%b","shape":%b,' % (
+                _text(spec.name),
+                spec.datatype.name.encode(),
+                orjson.dumps(shape),
+            )
+            if len(self._heads) < _MEMO_LIMIT:
+                self._heads[spec.name, shape] = head
+        return head
+
+
+def _assemble(
+    wire: WireRequest[Any],
+    tensors: list[Tensor],
+    sender: ResponseSender,
+    request_start: int,
+    reply_format: ReplyFormat,
+) -> InferenceRequest:
+    request = InferenceRequest(tensors, sender, request_start)
+    request.id = wire.id
+    if wire.outputs or wire.parameters:
+        request.requested_outputs, request.reply_format = requested(wire.outputs, wire.parameters)
+        if wire.parameters:
+            apply_parameters(request, wire.parameters)
+    else:
+        request.reply_format = reply_format
+    return request
+
+
+def _json_tensor(tensor: WireTensor[msgspec.Raw], where: str) -> Tensor:
+    if tensor.parameters:
+        refuse_tensor_parameters(where, tensor.parameters)
+        if "binary_data_size" in tensor.parameters:
+            raise InputError(
+                f"{where}.parameters.binary_data_size: binary data needs the Inference-Header-Content-Length header"
+            )
+    if isinstance(tensor.data, msgspec.UnsetType):
+        raise InputError(f"input {tensor.name!r}: no data; send data as JSON or binary_data_size and the bytes")
+    return oip_json.tensor_from_raw(tensor.name, tensor.datatype, tensor.shape, tensor.data, where)
+
+
+def _binary_size(tensor: WireTensor[Any], where: str) -> int | None:
+    """`binary_data_size` of one input, or None for an input that brings its data as JSON."""
+    parameters = tensor.parameters
+    if not parameters or "binary_data_size" not in parameters:
+        return None
+    refuse_tensor_parameters(where, parameters)
+    if tensor.data is not msgspec.UNSET:
+        raise InputError(f"input {tensor.name!r}: both data and binary_data_size; send one of them")
+    size = parameters["binary_data_size"]
+    if not is_whole(size) or size < 0:
+        raise InputError(f"{where}.parameters.binary_data_size: expected a whole number of 0 or more, got {size!r}")
+    return int(size)
+
+
+def _raw_shape(config: ModelConfig, size: int) -> tuple[list[int], TensorSpec]:
+    """The shape of the only input when its `size` bytes come without any description.
+
+    Raises: InputError unless the model has one input with at most one free dimension.
+    """
+    raw = "Inference-Header-Content-Length: 0 (a raw body)"
+    if len(config.inputs) != 1:
+        raise InputError(f"{raw} needs a model with one input, {config.name!r} has {len(config.inputs)}")
+    spec = config.inputs[0]
+    shape = list(spec.dims)
+    if spec.datatype.kind == "bytes":
+        shape = [1 if dim == -1 else dim for dim in shape]
+    elif shape.count(-1) > 1:
+        raise InputError(f"{raw} needs at most one free dimension, {spec.name!r} has {list(spec.dims)}")
+    elif -1 in shape:
+        known = spec.datatype.size
+        for dim in shape:
+            known *= dim if dim != -1 else 1
+        if known == 0 or size % known:
+            raise InputError(
+                f"input {spec.name!r}: {size} bytes do not fill shape {list(spec.dims)} of {spec.datatype.name}"
+            )
+        shape[shape.index(-1)] = size // known
+    return ([1, *shape] if config.max_batch_size else shape), spec
+
+
+def _text(value: str) -> bytes:
+    return orjson.dumps(value)

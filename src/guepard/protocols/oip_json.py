@@ -1,0 +1,148 @@
+"""Tensors as JSON: `data` to arrays and arrays to `data`.
+
+Two roads in. Flat data of the datatype that the model's inputs have is parsed and checked in one pass (`decode` with a
+typed decoder). Everything else (nested data, mixed datatypes, anything wrong) takes the second: `data` stays raw, each
+tensor is decoded on its own, and what is wrong is named precisely.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+import msgspec
+import numpy as np
+import orjson
+
+from guepard.core.datatypes import DATATYPES
+from guepard.core.errors import InputError, NotAcceptable
+from guepard.core.tensor import Array, Tensor, TensorSpec
+from guepard.protocols import brain_float
+from guepard.protocols.oip_messages import MAX_RANK, WireRequest, data_decoder, known_datatype, refuse, request_decoder
+
+_NUMPY = orjson.OPT_SERIALIZE_NUMPY
+_raw_decode = request_decoder(None).decode
+
+
+def shared_datatype(specs: Sequence[TensorSpec]) -> str | None:
+    """The one datatype of all `specs` if the flat road suits it, else None."""
+    names = {spec.datatype.name for spec in specs}
+    name = names.pop() if len(names) == 1 else None
+    return name if name not in ("BYTES", "BF16", "BOOL") else None
+
+
+def decode(body: bytes | memoryview) -> WireRequest[msgspec.Raw]:
+    """Parse a request, leaving each tensor's `data` raw. Raises: InputError."""
+    try:
+        return _raw_decode(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        refuse(error)
+
+
+def array_from_flat(datatype: str, shape: list[int], data: list[object]) -> Array | None:
+    """The array of checked flat `data`, or None when the count does not fit `shape` (the second road says why)."""
+    try:
+        return np.array(data, DATATYPES[datatype].dtype).reshape(shape)
+    except (ValueError, OverflowError, TypeError):
+        return None
+
+
+def tensor_from_raw(name: str, datatype: str, shape: list[int], raw: msgspec.Raw, where: str) -> Tensor:
+    """One input from its raw `data`, flat or nested.
+
+    Shapes: flat data is row-major and holds exactly prod(shape) elements; nested data has exactly `shape`.
+    Raises: InputError that names the input, what was expected and what came.
+    """
+    known_datatype(name, datatype)
+    text = bytes(raw)
+    depth = _depth(text)
+    label = f"input {name!r}: data"
+    if depth == 0:
+        raise InputError(f"{where}.data: expected an array, got {_json_kind(text)}")
+    if depth > MAX_RANK:
+        raise InputError(f"{label}: nested too deeply (more than {MAX_RANK} levels)")
+    if depth not in (1, len(shape)):
+        raise InputError(
+            f"{label} is nested {depth} deep but shape {shape} has {len(shape)} dimensions; "
+            "send flat or fully nested data"
+        )
+    try:
+        values = data_decoder(datatype, depth).decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        refuse(error, label)
+    if depth > 1:
+        _check_nesting(label, values, shape)
+        for _ in range(depth - 1):
+            values = [item for inner in values for item in inner]
+    expected = prod(shape)
+    if len(values) != expected:
+        raise InputError(f"input {name!r}: shape {shape} needs {expected} elements, data holds {len(values)}")
+    try:
+        return Tensor(name, datatype, _array(label, datatype, values).reshape(shape))
+    except (ValueError, OverflowError):
+        raise InputError(f"input {name!r}: shape {shape} is beyond what an array can have") from None
+
+
+def _array(label: str, datatype: str, values: list[object]) -> Array:
+    entry = DATATYPES[datatype]
+    if datatype == "BYTES":
+        array = np.empty(len(values), object)
+        array[:] = [value.encode() for value in values]  # type: ignore[attr-defined]
+        return array
+    if datatype == "BF16":
+        return brain_float.from_float32(np.array(values, np.float32))
+    try:
+        return np.array(values, entry.dtype)
+    except OverflowError:
+        index = next(i for i, value in enumerate(values) if not 0 <= value < 2**64)  # type: ignore[operator]
+        raise InputError(f"{label}[{index}]: {values[index]} does not fit {datatype}") from None
+
+
+def _depth(text: bytes) -> int:
+    """How many arrays open before the first element."""
+    depth = 0
+    for byte in text:
+        if byte == 0x5B:  # [
+            depth += 1
+        elif byte not in b" \t\r\n":
+            break
+        if depth > MAX_RANK:
+            break
+    return depth
+
+
+def _check_nesting(label: str, values: Sequence[object], shape: Sequence[int]) -> None:
+    """Raises: InputError at the first list whose length is not the one that `shape` gives it."""
+    if len(values) != shape[0]:
+        raise InputError(f"{label}: expected {shape[0]} items here to fit the shape, got {len(values)}")
+    if len(shape) > 1:
+        for index, inner in enumerate(values):
+            _check_nesting(f"{label}[{index}]", inner, shape[1:])  # type: ignore[arg-type]
+
+
+def _json_kind(text: bytes) -> str:
+    first = text.lstrip()[:1]
+    return {b"{": "an object", b'"': "a string", b"t": "a boolean", b"f": "a boolean", b"n": "null"}.get(
+        first, "a number"
+    )
+
+
+def encode_array(name: str, datatype: str, array: Array) -> bytes:
+    """The flat, row-major JSON array of `array`.
+
+    Raises: NotAcceptable for what JSON cannot carry: NaN, infinities and byte strings that are not UTF-8.
+    Cost: one pass in C for numbers, no Python object per element.
+    """
+    if datatype == "BYTES":
+        try:
+            return orjson.dumps([element.decode() for element in array.ravel().tolist()])
+        except UnicodeDecodeError:
+            raise NotAcceptable(
+                f"output {name!r} holds bytes that are not UTF-8, which JSON cannot carry; ask for it as binary data"
+            ) from None
+    if datatype == "BF16":
+        array = brain_float.to_float32(array)
+    text = orjson.dumps(array if array.ndim == 1 else array.reshape(-1), option=_NUMPY)
+    if b"null" in text:
+        raise NotAcceptable(
+            f"output {name!r} holds NaN or an infinity, which JSON cannot carry; ask for it as binary data"
+        )
+    return text

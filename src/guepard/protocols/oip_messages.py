@@ -1,0 +1,123 @@
+"""The JSON shapes of an OIP inference request, and the decoders that check datatypes, ranges and depth while parsing.
+
+msgspec checks each number against its datatype's range in C while it parses, so a value that would wrap or overflow
+never reaches numpy. Source: Open Inference Protocol V2, "Inference Request"; Triton's binary tensor data extension.
+"""
+
+import re
+from types import GenericAlias
+from typing import Annotated, Any, Generic, NoReturn, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from guepard.core.datatypes import DATATYPES
+from guepard.core.errors import InputError
+
+Data = TypeVar("Data")
+
+# The smallest magnitudes that round to infinity: half a unit in the last place above the largest finite value.
+_FP16_BOUND = 65_520.0
+_FP32_BOUND = 3.4028235677973366e38
+_BF16_BOUND = 3.3961775292304601e38
+
+
+class WireTensor(msgspec.Struct, Generic[Data], gc=False):
+    name: str
+    shape: list[Annotated[int, Meta(ge=0)]]
+    datatype: str
+    data: Data | msgspec.UnsetType = msgspec.UNSET
+    parameters: dict[str, Any] | None = None
+
+
+class WireOutput(msgspec.Struct, gc=False):
+    name: str
+    parameters: dict[str, Any] | None = None
+
+
+class WireRequest(msgspec.Struct, Generic[Data], gc=False):
+    inputs: list[WireTensor[Data]]
+    id: str | None = None
+    parameters: dict[str, Any] | None = None
+    outputs: list[WireOutput] | None = None
+
+
+def _integers(bits: int, signed: bool) -> Any:
+    if signed:
+        return Annotated[int, Meta(ge=-(2 ** (bits - 1)), le=2 ** (bits - 1) - 1)]
+    if bits == 64:  # msgspec's bounds must fit an int64; numpy refuses what is above 2**64 - 1
+        return Annotated[int, Meta(ge=0)]
+    return Annotated[int, Meta(ge=0, le=2**bits - 1)]
+
+
+ELEMENT_TYPES: dict[str, Any] = {
+    "BOOL": bool | Annotated[int, Meta(ge=0, le=1)],
+    "FP16": Annotated[float, Meta(gt=-_FP16_BOUND, lt=_FP16_BOUND)],
+    "FP32": Annotated[float, Meta(gt=-_FP32_BOUND, lt=_FP32_BOUND)],
+    "BF16": Annotated[float, Meta(gt=-_BF16_BOUND, lt=_BF16_BOUND)],
+    "FP64": float,
+    "BYTES": str,
+    **{f"INT{bits}": _integers(bits, signed=True) for bits in (8, 16, 32, 64)},
+    **{f"UINT{bits}": _integers(bits, signed=False) for bits in (8, 16, 32, 64)},
+}
+
+MAX_RANK = 32
+
+_request_decoders: dict[str | None, msgspec.json.Decoder[WireRequest[Any]]] = {}
+_data_decoders: dict[tuple[str, int], msgspec.json.Decoder[Any]] = {}
+
+
+def request_decoder(datatype: str | None) -> "msgspec.json.Decoder[WireRequest[Any]]":
+    """A decoder for requests whose inputs all hold flat data of `datatype`; None leaves `data` as raw JSON."""
+    if datatype not in _request_decoders:
+        generic: Any = WireRequest
+        data = msgspec.Raw if datatype is None else _nested(datatype, 1)
+        _request_decoders[datatype] = msgspec.json.Decoder(generic[data])
+    return _request_decoders[datatype]
+
+
+def data_decoder(datatype: str, depth: int) -> "msgspec.json.Decoder[Any]":
+    """A decoder for `data` alone: lists of `datatype`, nested `depth` deep."""
+    if (datatype, depth) not in _data_decoders:
+        _data_decoders[datatype, depth] = msgspec.json.Decoder(_nested(datatype, depth))
+    return _data_decoders[datatype, depth]
+
+
+def _nested(datatype: str, depth: int) -> Any:
+    nested = ELEMENT_TYPES[datatype]
+    for _ in range(depth):
+        nested = GenericAlias(list, (nested,))
+    return nested
+
+
+def known_datatype(name: str, datatype: str) -> str:
+    """`datatype` itself. Raises: InputError that lists the datatypes there are."""
+    if datatype not in DATATYPES:
+        raise InputError(f"input {name!r}: unknown datatype {datatype!r}; use one of {', '.join(DATATYPES)}")
+    return datatype
+
+
+_PATH = re.compile(r" - at `(\$.*)`$")
+
+
+def refuse(error: Exception, where: str = "request body") -> NoReturn:
+    """Turn a decoder's error into one that speaks of the request's own fields.
+
+    Raises: InputError, always.
+    """
+    if isinstance(error, RecursionError):
+        raise InputError(f"{where}: nested too deeply") from None
+    if isinstance(error, msgspec.ValidationError):
+        text = str(error)
+        found = _PATH.search(text)
+        field = where
+        if found:
+            text = text[: found.start()]
+            path = found[1].removeprefix("$").removeprefix(".")
+            field = path if where == "request body" else f"{where}{path}"
+        raise InputError(f"{field}: {text[0].lower()}{text[1:]}".replace("`", "")) from None
+    if isinstance(error, msgspec.DecodeError):
+        raise InputError(f"{where}: not valid JSON ({error})") from None
+    if isinstance(error, UnicodeDecodeError):
+        raise InputError(f"{where}: not valid UTF-8 ({error.reason} at byte {error.start})") from None
+    raise error

@@ -1,0 +1,76 @@
+"""Documents of OIP V2 that describe the server and its models."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from guepard import __version__
+from guepard.core.model_config import MILLISECOND, ModelConfig
+from guepard.core.tensor import TensorSpec
+
+EXTENSIONS = ("model_repository", "model_configuration", "statistics", "binary_tensor_data", "parameters")
+
+
+def server_metadata() -> dict[str, Any]:
+    return {"name": "guepard", "version": __version__, "extensions": list(EXTENSIONS)}
+
+
+def model_metadata(config: ModelConfig, versions: Iterable[str]) -> dict[str, Any]:
+    """Shapes include the batch dimension, as -1, where the model has one."""
+    batched = config.max_batch_size > 0
+    return {
+        "name": config.name,
+        "versions": list(versions),
+        "platform": config.platform,
+        "inputs": [_tensor_metadata(spec, batched) for spec in config.inputs],
+        "outputs": [_tensor_metadata(spec, batched) for spec in config.outputs],
+    }
+
+
+def _tensor_metadata(spec: TensorSpec, batched: bool) -> dict[str, Any]:
+    shape = [-1, *spec.dims] if batched else list(spec.dims)
+    return {"name": spec.name, "datatype": spec.datatype.name, "shape": shape}
+
+
+def model_config(config: ModelConfig) -> dict[str, Any]:
+    """Triton's model configuration in its JSON form, with what is in force rather than what was asked for."""
+    batching = config.dynamic_batching
+    document: dict[str, Any] = {
+        "name": config.name,
+        "platform": config.platform,
+        "backend": config.backend,
+        "version_policy": {"specific": {"versions": [_integer(config.version)]}},
+        "max_batch_size": config.max_batch_size,
+        "input": [_tensor_config(spec) | {"optional": spec.optional} for spec in config.inputs],
+        "output": [_tensor_config(spec) for spec in config.outputs],
+        "instance_group": [
+            {"name": config.name, "count": config.instance_count, "kind": "KIND_CPU", "execution": config.execution}
+        ],
+        "parameters": {key: {"string_value": str(value)} for key, value in config.parameters.items()},
+        "model_transaction_policy": {"decoupled": config.decoupled},
+        "guepard": {
+            "max_concurrency": config.max_concurrency,
+            "timeout_ms": {
+                "default": config.timeout.default_ns // MILLISECOND,
+                "max": config.timeout.max_ns // MILLISECOND,
+            },
+            "idempotent": config.idempotent,
+        },
+    }
+    if config.max_batch_size:
+        document["dynamic_batching"] = {
+            "preferred_batch_size": list(batching.preferred_batch_size),
+            "max_queue_delay_microseconds": batching.max_queue_delay_ns // 1_000,
+            "default_queue_policy": {"max_queue_size": batching.max_queue_size},
+        }
+    return document
+
+
+def _integer(version: str) -> int | str:
+    return int(version) if version.isdecimal() else version
+
+
+def _tensor_config(spec: TensorSpec) -> dict[str, Any]:
+    name = "STRING" if spec.datatype.name == "BYTES" else spec.datatype.name
+    return {"name": spec.name, "data_type": f"TYPE_{name}", "dims": list(spec.dims)}
+
+

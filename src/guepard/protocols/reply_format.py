@@ -1,0 +1,55 @@
+"""How the caller wants each output written: as JSON or as binary tensor data."""
+
+from typing import Any, NamedTuple
+
+from guepard.core.errors import InputError
+from guepard.protocols.oip_messages import WireOutput
+from guepard.protocols.oip_parameters import refuse_tensor_parameters
+
+
+class ReplyFormat(NamedTuple):
+    """`binary` for outputs that `overrides` does not name. `raw`: the body is one output's bytes and nothing else."""
+
+    binary: bool
+    overrides: dict[str, bool] | None = None
+
+    def is_binary(self, name: str) -> bool:
+        return self.binary if self.overrides is None else self.overrides.get(name, self.binary)
+
+
+JSON = ReplyFormat(binary=False)
+BINARY = ReplyFormat(binary=True)
+
+
+def requested(
+    outputs: list[WireOutput] | None, parameters: dict[str, Any] | None
+) -> tuple[tuple[str, ...] | None, ReplyFormat]:
+    """Names of the outputs that were asked for (None: all of them) and the form of each.
+
+    Raises: InputError. Source: Triton's "Binary tensor data extension".
+    """
+    binary = False
+    if parameters and "binary_data_output" in parameters:
+        binary = flag("parameters.binary_data_output", parameters["binary_data_output"])
+    plain = BINARY if binary else JSON
+    if not outputs:
+        return None, plain
+    names = tuple([output.name for output in outputs])
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"outputs: {twice!r} is asked for twice; name each output once")
+    overrides: dict[str, bool] = {}
+    for index, output in enumerate(outputs):
+        if output.parameters:
+            refuse_tensor_parameters(f"outputs[{index}]", output.parameters)
+            if "binary_data" in output.parameters:
+                overrides[output.name] = flag(
+                    f"outputs[{index}].parameters.binary_data", output.parameters["binary_data"]
+                )
+    return names, ReplyFormat(binary, overrides) if overrides else plain
+
+
+def flag(field: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{field}: expected true or false, got {value!r}")
+    return value

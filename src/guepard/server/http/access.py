@@ -1,0 +1,66 @@
+"""One exchange as a line of the access log."""
+
+import secrets
+from typing import TYPE_CHECKING
+
+from guepard.core.errors import ErrorCode, GuepardError
+from guepard.core.phases import PHASES
+from guepard.core.request import InferenceRequest
+from guepard.server.http.request_head import RequestHead
+
+if TYPE_CHECKING:
+    from guepard.server.http.context import HttpContext
+
+
+def new_request_id() -> str:
+    return secrets.token_hex(8)
+
+
+def log_exchange(
+    context: "HttpContext",
+    head: RequestHead,
+    status: int,
+    now: int,
+    started: int,
+    bytes_out: int,
+    *,
+    request_id: str | None = None,
+    request: InferenceRequest | None = None,
+    error: GuepardError | None = None,
+) -> None:
+    """Write the line of a request that was answered at `now`, or left by its client (status 499)."""
+    if request_id is None:
+        request_id = head.request_id.decode("latin-1") or (request.id if request is not None else None)
+    code = error.code if error is not None else None
+    if status == 499:
+        code = ErrorCode.CANCELLED
+    context.access_log.record(
+        request_id=request_id or new_request_id(),
+        method=head.method,
+        path=head.path,
+        status=status,
+        duration_ns=now - started,
+        bytes_in=head.content_length,
+        bytes_out=bytes_out,
+        model=head.params.get("model"),
+        version=head.params.get("version"),
+        phases_ns=_phases(request, now) if request is not None else None,
+        error_code=code,
+        error_message=error.message if error is not None else None,
+    )
+
+
+def _phases(request: InferenceRequest, now: int) -> dict[str, int] | None:
+    stamps = request.stamps
+    if stamps is None:
+        return None
+    moments = (
+        request.request_start,
+        request.queue_start,
+        stamps.compute_start,
+        stamps.compute_input_end,
+        stamps.compute_output_start,
+        stamps.compute_end,
+        now,
+    )
+    return {phase: after - before for phase, before, after in zip(PHASES, moments, moments[1:], strict=False)}

@@ -1,0 +1,316 @@
+"""One HTTP/1.1 connection: answers its requests in order and keeps to its bounds.
+
+The road of a repeated request: what came begins with a head that this connection has seen before and ends with its
+body, so reading it is one comparison (ADR 0002). Everything else goes through the MessageReader.
+
+Requests are answered one after another. Those that a client sends ahead wait in `_ahead`; beyond `_MAX_AHEAD` the
+connection is not read from until they are done.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from time import monotonic_ns
+from typing import cast
+
+from guepard.core.errors import GuepardError, Overloaded, RequestTimeout, Unsupported
+from guepard.core.request import InferenceRequest
+from guepard.core.response import InferenceResponse
+from guepard.protocols.error_body import error_body, http_status
+from guepard.server.http import response_writer
+from guepard.server.http.access import log_exchange, new_request_id
+from guepard.server.http.context import HttpContext
+from guepard.server.http.endpoint import Buffer
+from guepard.server.http.message_reader import Message, MessageReader
+from guepard.server.http.request_head import RequestHead
+
+_MAX_AHEAD = 16
+_VIEW_FROM = 16_384  # bodies from here on are viewed rather than copied out of the read buffer
+_LINGER_NS = 2_000_000_000
+_CLIENT_CLOSED_REQUEST = 499
+
+
+class HttpConnection(asyncio.Protocol):
+    """The protocol object of one connection. Also the exchange, and the response sender, of its current request."""
+
+    __slots__ = (
+        "_advancing",
+        "_ahead",
+        "_busy",
+        "_closing",
+        "_context",
+        "_eof",
+        "_head",
+        "_lingering",
+        "_permit",
+        "_quiet",
+        "_reader",
+        "_request",
+        "_responses",
+        "_since",
+        "_started",
+        "_transport",
+        "_write_paused",
+    )
+
+    def __init__(self, context: HttpContext) -> None:
+        self._context = context
+        self._reader = MessageReader(context, self._take, self._send_continue)
+        self._transport: asyncio.Transport | None = None
+        # The request being answered.
+        self._busy = False
+        self._head: RequestHead = context.router.no_head
+        self._started = 0
+        self._permit = 0
+        self._request: InferenceRequest | None = None
+        self._responses: list[InferenceResponse] = []
+        # The requests behind it.
+        self._ahead: deque[Message] = deque()
+        self._advancing = False
+        # The connection.
+        self._quiet = True  # nothing is being read, answered or waiting
+        self._since = monotonic_ns()
+        self._closing = False
+        self._lingering = False
+        self._eof = False
+        self._write_paused = 0
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._context.connections.add(self)
+        if self._context.draining:
+            self._close()
+
+    def data_received(self, data: bytes) -> None:
+        memo = self._reader.memo
+        if memo is not None and self._quiet and data.startswith(memo.wire):
+            try:
+                if len(data) == memo.wire_length:
+                    self._context.admission.acquire(memo.content_length)
+                    start = len(memo.wire)
+                    body = data[start:] if len(data) < _VIEW_FROM else memoryview(data)[start:]
+                    self._begin(memo, body, monotonic_ns(), memo.content_length)
+                    return
+                if len(data) < memo.wire_length:
+                    self._quiet = False
+                    self._reader.collect(memo, data)
+                    return
+            except Overloaded:
+                pass  # the reader meets the same bound, and knows how to refuse
+        self._quiet = False
+        self._reader.feed(data)
+        if not self._busy and not self._ahead:
+            self._quiet = self._reader.at_boundary
+
+    def eof_received(self) -> bool:
+        """A client that has finished sending may still be reading: what it asked for is answered first."""
+        self._eof = True
+        return self._busy or bool(self._ahead)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        context = self._context
+        context.connections.discard(self)
+        self._transport = None
+        if self._request is not None:
+            request, self._request = self._request, None
+            self._head.endpoint.cancel(self._head, request)
+            log_exchange(context, self._head, _CLIENT_CLOSED_REQUEST, monotonic_ns(), self._started, 0, request=request)
+        context.admission.release(self._permit + sum([message.permit for message in self._ahead]))
+        self._permit = 0
+        self._ahead.clear()
+        self._reader.drop()
+        self._reader.deaf = True
+
+    def pause_writing(self) -> None:
+        self._write_paused = monotonic_ns()
+
+    def resume_writing(self) -> None:
+        self._write_paused = 0
+        self._advance()
+
+    # Taking requests up
+
+    def _take(self, message: Message) -> None:
+        """The reader has a message: answer it now, or after those before it."""
+        if not self._busy and not self._ahead:
+            self._open(message)
+            return
+        self._ahead.append(message)
+        if len(self._ahead) >= _MAX_AHEAD and self._transport is not None:
+            self._transport.pause_reading()
+
+    def _send_continue(self) -> None:
+        if not self._busy and self._transport is not None:
+            self._transport.write(response_writer.CONTINUE)
+
+    def _open(self, message: Message) -> None:
+        if message.refusal is None:
+            self._begin(message.head, message.body, message.started, message.permit)
+            return
+        self._busy = True
+        self._head = message.head
+        self._started = message.started
+        self.fail_with(message.refusal)
+
+    def _begin(self, head: RequestHead, body: Buffer, started: int, permit: int) -> None:
+        self._quiet = False
+        self._busy = True
+        self._head = head
+        self._started = started
+        self._permit = permit
+        try:
+            head.endpoint.start(self, head, body, started)
+        except GuepardError as error:
+            self.fail_with(error)
+
+    def _advance(self) -> None:
+        """Take up what was sent ahead, unless the client does not read what it has asked for."""
+        if self._advancing:
+            return
+        self._advancing = True
+        while self._ahead and not self._busy and not self._write_paused:
+            self._open(self._ahead.popleft())
+        self._advancing = False
+        if self._transport is not None and len(self._ahead) < _MAX_AHEAD:
+            self._transport.resume_reading()
+
+    # Answering: Exchange and ResponseSender
+
+    def infer_with(self, request: InferenceRequest) -> None:
+        self._request = request
+
+    def send(self, request: InferenceRequest, response: InferenceResponse, final: bool) -> None:
+        if not final:
+            self._responses.append(response)
+            return
+        try:
+            headers, body = self._head.endpoint.write(self._head, request, response)
+        except GuepardError as error:
+            self.fail_with(error)
+            return
+        self._reply(200, headers, body, None)
+
+    def finish(self, request: InferenceRequest) -> None:
+        responses, self._responses = self._responses, []
+        if len(responses) == 1:
+            self.send(request, responses[0], final=True)
+        else:
+            self.fail_with(Unsupported(f"the model gave {len(responses)} responses and this route carries exactly one"))
+
+    def fail(self, request: InferenceRequest, error: GuepardError) -> None:
+        self._responses.clear()
+        self.fail_with(error)
+
+    def fail_with(self, error: GuepardError) -> None:
+        self._reply(http_status(error), response_writer.error_headers(error), (error_body(error),), error)
+
+    def reply(self, status: int, headers: bytes, body: Sequence[bytes | memoryview]) -> None:
+        self._reply(status, headers, body, None)
+
+    def _reply(
+        self, status: int, headers: bytes, body: Sequence[bytes | memoryview], error: GuepardError | None
+    ) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        context = self._context
+        head = self._head
+        length = len(body[0]) if len(body) == 1 else sum([len(part) for part in body])
+        if not head.keep_alive or self._eof or context.draining or (self._reader.deaf and not self._ahead):
+            self._closing = True
+            headers += response_writer.CLOSE
+        elif head.version == "1.0":
+            headers += response_writer.KEEP_ALIVE
+        request_id = None
+        if head.request_id:
+            headers += b"x-request-id: %b\r\n" % head.request_id
+        elif error is not None:
+            request_id = new_request_id()
+            headers += b"x-request-id: %b\r\n" % request_id.encode()
+        top = response_writer.head(status, context.date.line, headers, length)
+        if head.is_head:
+            transport.write(top)
+        elif length <= response_writer.JOIN_LIMIT:
+            transport.write(b"".join((top, *body)))
+        else:
+            transport.writelines([top, *body])
+        self._done(status, length, error, request_id)
+
+    def _done(self, status: int, bytes_out: int, error: GuepardError | None, request_id: str | None) -> None:
+        """The answer is on its way: count it, then go on to the next request or close."""
+        context = self._context
+        head = self._head
+        now = monotonic_ns()
+        started = self._started
+        context.metrics.record_http(head.endpoint.label, status, now - started)
+        if error is not None or context.access_log.wants(now):
+            log_exchange(
+                context,
+                head,
+                status,
+                now,
+                started,
+                bytes_out,
+                request_id=request_id,
+                request=self._request,
+                error=error,
+            )
+        context.admission.release(self._permit)
+        self._permit = 0
+        self._request = None
+        self._busy = False
+        self._since = now
+        if self._closing:
+            self._close()
+        elif self._ahead:
+            self._advance()
+        else:
+            self._quiet = self._reader.at_boundary
+
+    # The end
+
+    def _close(self) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        if self._reader.deaf and not self._eof:
+            # The client may still be sending: closing now would reset the connection under the answer.
+            self._lingering = True
+            self._since = monotonic_ns()
+            transport.write_eof()
+        else:
+            transport.close()
+
+    def drain(self) -> None:
+        """Close now if nothing is being answered, else with the last answer."""
+        if not self._busy and not self._ahead:
+            self._close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def sweep(self, now: int) -> None:
+        """Enforce the time limits. To be called about once a second."""
+        limits = self._context.limits
+        reader = self._reader
+        if self._lingering:
+            if now - self._since > _LINGER_NS:
+                self.abort()
+        elif self._write_paused:
+            if now - self._write_paused > limits.body_timeout_ns:
+                self.abort()
+        elif self._busy or self._ahead:
+            return
+        elif reader.incoming is not None:
+            if now - reader.since > limits.body_timeout_ns:
+                reader.refuse(RequestTimeout("the request body did not arrive in time (body_timeout)"))
+        elif reader.head_bytes:
+            if now - reader.head_since > limits.header_timeout_ns:
+                reader.refuse(RequestTimeout("the request head did not arrive in time (header_timeout)"))
+        else:
+            first = self._head is self._context.router.no_head
+            if now - self._since > (limits.header_timeout_ns if first else limits.keep_alive_ns):
+                self._close()

@@ -1,0 +1,37 @@
+"""What all connections of a listener share."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from guepard.limits.admission import Admission
+from guepard.server.http.response_writer import DateHeader
+from guepard.telemetry.access_log import AccessLog
+from guepard.telemetry.metrics import MetricsRegistry
+
+if TYPE_CHECKING:
+    from guepard.server.http.connection import HttpConnection
+    from guepard.server.http.router import Router
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """Sizes in bytes, times in nanoseconds."""
+
+    max_request_bytes: int
+    header_timeout_ns: int
+    body_timeout_ns: int
+    keep_alive_ns: int
+    max_head_bytes: int = 65_536
+    max_headers: int = 128
+
+
+@dataclass(slots=True)
+class HttpContext:
+    router: "Router"
+    limits: HttpLimits
+    admission: Admission
+    metrics: MetricsRegistry
+    access_log: AccessLog
+    date: DateHeader = field(default_factory=DateHeader)
+    connections: "set[HttpConnection]" = field(default_factory=set)
+    draining: bool = False

@@ -1,0 +1,134 @@
+"""`POST /v2/models/{model}[/versions/{version}]/infer`: the hot path between the connection and the engine."""
+
+from typing import NamedTuple
+
+from guepard.core.errors import GuepardError, InputError
+from guepard.core.model_config import MILLISECOND, ModelConfig
+from guepard.core.request import InferenceRequest
+from guepard.core.response import InferenceResponse
+from guepard.engine.data_plane import DataPlane
+from guepard.engine.served_model import ServedModel
+from guepard.protocols.oip_codec import OipCodec
+from guepard.protocols.oip_parameters import priority
+from guepard.server.http.endpoint import Body, Buffer, Exchange
+from guepard.server.http.media_type import INFER_TYPES, check_media_type
+from guepard.server.http.request_head import RequestHead
+from guepard.server.http.response_writer import JSON_TYPE
+
+_BINARY_TYPE = b"content-type: application/octet-stream\r\n"
+
+
+class Target:
+    """A model version that requests of one path go to, looked up again whenever the table of models has changed."""
+
+    __slots__ = ("codec", "generation", "headers", "served")
+
+    def __init__(self, served: ServedModel, generation: int) -> None:
+        self.aim(served, generation)
+
+    def aim(self, served: ServedModel, generation: int) -> None:
+        self.served = served
+        self.generation = generation
+        self.codec = OipCodec(served.config)
+        self.headers = version_header(served.config)
+
+
+class _Note(NamedTuple):
+    """What a request's head says about its inference. `header_length` None: a body of JSON alone."""
+
+    target: Target
+    header_length: int | None
+    timeout_ns: int
+    priority: int
+
+
+def version_header(config: ModelConfig) -> bytes:
+    return b"guepard-model-version: %b\r\n" % config.version.encode()
+
+
+class InferEndpoint:
+    label: str
+
+    def __init__(self, label: str, data_plane: DataPlane) -> None:
+        self.label = label
+        self._data_plane = data_plane
+        self._targets: dict[tuple[str, str | None], Target] = {}
+
+    def check(self, head: RequestHead) -> None:
+        check_media_type(head, INFER_TYPES)
+        name, version = head.params["model"], head.params.get("version")
+        served = self._data_plane.lookup(name, version)
+        target = self._targets.get((name, version))
+        if target is None:
+            # Only what exists gets here, so the table is bounded by the models there are.
+            target = self._targets[name, version] = Target(served, self._data_plane.generation)
+        head.note = _Note(target, _header_length(head), _timeout_ns(head), _priority(head))
+
+    def start(self, exchange: Exchange, head: RequestHead, body: Buffer, started: int) -> None:
+        target, header_length, timeout_ns, priority_level = head.note
+        if target.generation != self._data_plane.generation:
+            self._aim(target, head)
+        try:
+            if header_length is None:
+                request = target.codec.decode_json(body, exchange, started)
+            else:
+                request = target.codec.decode_binary(body, header_length, exchange, started)
+        except GuepardError as error:
+            target.served.refuse(InferenceRequest((), exchange, started), error)
+            return
+        if timeout_ns:
+            request.timeout_ns = min(request.timeout_ns or timeout_ns, timeout_ns)
+        if priority_level:
+            request.priority = priority_level
+        exchange.infer_with(request)
+        self._data_plane.infer(target.served, request)
+
+    def write(self, head: RequestHead, request: InferenceRequest, response: InferenceResponse) -> tuple[bytes, Body]:
+        target: Target = head.note.target
+        codec, headers = target.codec, target.headers
+        if response.config is not codec.config:  # answered by a version that has been replaced since
+            codec, headers = OipCodec(response.config), version_header(response.config)
+        json_length, body = codec.encode(request, response)
+        if json_length is None:
+            return JSON_TYPE + headers, body
+        return b"%b%binference-header-content-length: %d\r\n" % (_BINARY_TYPE, headers, json_length), body
+
+    def cancel(self, head: RequestHead, request: InferenceRequest) -> None:
+        head.note.target.served.cancel(request)
+
+    def _aim(self, target: Target, head: RequestHead) -> None:
+        served = self._data_plane.lookup(head.params["model"], head.params.get("version"))
+        if served is not target.served:
+            target.aim(served, self._data_plane.generation)
+        target.generation = self._data_plane.generation
+
+
+def _header_length(head: RequestHead) -> int | None:
+    text = head.text(b"inference-header-content-length")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise InputError(f"Inference-Header-Content-Length: expected a whole number of bytes, got {text[:32]!r}")
+    return int(text)
+
+
+def _timeout_ns(head: RequestHead) -> int:
+    text = head.text(b"guepard-timeout-ms")
+    if text is None:
+        return 0
+    try:
+        milliseconds = float(text)
+    except ValueError:
+        milliseconds = -1.0
+    if not 0 < milliseconds < 1e12:
+        raise InputError(f"Guepard-Timeout-Ms: expected milliseconds above 0, got {text[:32]!r}")
+    return max(1, int(milliseconds * MILLISECOND))
+
+
+def _priority(head: RequestHead) -> int:
+    text = head.text(b"guepard-priority")
+    if text is None:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise InputError(f"Guepard-Priority: expected a whole number, got {text[:32]!r}")
+    return priority("Guepard-Priority", int(text))

@@ -1,0 +1,44 @@
+"""Bytes of response heads. What repeats is made once; what is left is one join per response."""
+
+from email.utils import formatdate
+from math import ceil
+from time import time
+
+from guepard.core.errors import GuepardError, MethodNotAllowed
+from guepard.protocols.error_body import REASONS
+
+JSON_TYPE = b"content-type: application/json\r\n"
+CLOSE = b"connection: close\r\n"
+KEEP_ALIVE = b"connection: keep-alive\r\n"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+_STATUS_LINES = {code: f"HTTP/1.1 {code} {reason}\r\n".encode() for code, reason in REASONS.items()}
+
+# Up to here one write of joined bytes is cheaper than a gathered write of several buffers.
+JOIN_LIMIT = 65_536
+
+
+class DateHeader:
+    """The Date line, renewed by `tick` once a second instead of once a response."""
+
+    __slots__ = ("line",)
+
+    def __init__(self) -> None:
+        self.tick()
+
+    def tick(self) -> None:
+        self.line = f"date: {formatdate(time(), usegmt=True)}\r\n".encode()
+
+
+def head(status: int, date: bytes, headers: bytes, length: int) -> bytes:
+    return b"%b%b%bcontent-length: %d\r\n\r\n" % (_STATUS_LINES[status], date, headers, length)
+
+
+def error_headers(error: GuepardError) -> bytes:
+    """Content-Type, and Retry-After or Allow where the error has them. Retry-After counts whole seconds, rounded up."""
+    headers = JSON_TYPE
+    if error.retry_after_ms is not None:
+        headers += b"retry-after: %d\r\n" % max(1, ceil(error.retry_after_ms / 1_000))
+    if isinstance(error, MethodNotAllowed):
+        headers += b"allow: %b\r\n" % error.allow.encode()
+    return headers

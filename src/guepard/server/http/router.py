@@ -1,0 +1,93 @@
+"""From method and path to an endpoint."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from guepard.core.errors import MethodNotAllowed, NotFound
+from guepard.core.request import InferenceRequest
+from guepard.core.response import InferenceResponse
+from guepard.server.http.endpoint import Body, Buffer, Endpoint, Exchange
+from guepard.server.http.request_head import RequestHead
+from guepard.telemetry.metrics import UNMATCHED
+
+
+class Route(NamedTuple):
+    """`template` is a path whose segments in braces match any one segment: `/v2/models/{model}/infer`."""
+
+    method: str
+    template: str
+    endpoint: Endpoint
+
+
+class _Unmatched:
+    """Stands for requests that no route has, or whose head was never understood."""
+
+    label = UNMATCHED
+
+    def check(self, head: RequestHead) -> None:
+        raise NotFound(f"no route {head.path!r}")
+
+    def start(self, exchange: Exchange, head: RequestHead, body: Buffer, started: int) -> None:
+        self.check(head)
+
+    def write(self, head: RequestHead, request: InferenceRequest, response: InferenceResponse) -> tuple[bytes, Body]:
+        raise AssertionError("an unmatched route has no inference to answer")
+
+    def cancel(self, head: RequestHead, request: InferenceRequest) -> None:
+        pass
+
+
+class Router:
+    """Looks routes up by the number of their segments and by every segment that is not in braces."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.unmatched: Endpoint = _Unmatched()
+        self.no_head = RequestHead("", b"", [], keep_alive=False)
+        self.no_head.endpoint = self.unmatched
+        self._templates: dict[int, list[tuple[tuple[str, ...], dict[str, Endpoint]]]] = {}
+        self.labels: set[str] = set()
+        for route in routes:
+            self._add(route)
+
+    def _add(self, route: Route) -> None:
+        self.labels.add(route.endpoint.label)
+        segments = _segments(route.template)
+        same_length = self._templates.setdefault(len(segments), [])
+        for known, methods in same_length:
+            if known == segments:
+                methods[route.method] = route.endpoint
+                return
+        same_length.append((segments, {route.method: route.endpoint}))
+        same_length.sort(key=lambda entry: sum(segment.startswith("{") for segment in entry[0]))
+
+    def resolve(self, head: RequestHead) -> Endpoint:
+        """The endpoint for `head`, whose `params` are set on the way. Raises: NotFound, MethodNotAllowed.
+
+        Fixed segments win over those in braces. HEAD is answered wherever GET is.
+        """
+        segments = _segments(head.path)
+        for template, methods in self._templates.get(len(segments), ()):
+            params = _match(template, segments)
+            if params is None:
+                continue
+            endpoint = methods.get("GET" if head.method == "HEAD" else head.method)
+            if endpoint is None:
+                allowed = ", ".join(sorted(methods))
+                raise MethodNotAllowed(f"{head.method[:32]} is not allowed here; use {allowed}", allow=allowed)
+            head.params = params
+            return endpoint
+        raise NotFound(f"no route {head.path[:256]!r}; the API begins at /v2")
+
+
+def _segments(path: str) -> tuple[str, ...]:
+    return tuple(path.split("/")[1:])
+
+
+def _match(template: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str] | None:
+    params = {}
+    for expected, segment in zip(template, segments, strict=True):
+        if expected.startswith("{"):
+            params[expected[1:-1]] = segment
+        elif expected != segment:
+            return None
+    return params

@@ -1,0 +1,81 @@
+"""A listening socket and the connections it has accepted."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from time import monotonic_ns
+
+from guepard.core.errors import ConfigurationError
+from guepard.server.http.connection import HttpConnection
+from guepard.server.http.context import HttpContext
+
+_BACKLOG = 1_024
+_SWEEP_S = 1.0
+
+
+def bind(host: str, port: int, option: str) -> socket.socket:
+    """A bound TCP socket, not yet listening. Raises: ConfigurationError that names `option`."""
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind, proto)
+    except OSError as error:
+        raise ConfigurationError(f"server.host: {host!r} is no address to listen on: {error}") from None
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        raise ConfigurationError(
+            f"{option}: cannot listen on {host} port {port}: {error.strerror}; choose another port (0 takes any free one)"
+        ) from None
+    return bound
+
+
+class Listener:
+    """Serves HTTP on `bound`. `sweep` runs once a second and enforces every connection's time limits."""
+
+    def __init__(self, bound: socket.socket, context: HttpContext) -> None:
+        self._bound = bound
+        self.context = context
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    @property
+    def port(self) -> int:
+        return int(self._bound.getsockname()[1])
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: HttpConnection(self.context), sock=self._bound, backlog=_BACKLOG
+        )
+        self._schedule_sweep(loop.call_later)
+
+    def _schedule_sweep(self, call_later: Callable[..., asyncio.TimerHandle]) -> None:
+        self._sweeper = call_later(_SWEEP_S, self._sweep, call_later)
+
+    def _sweep(self, call_later: Callable[..., asyncio.TimerHandle]) -> None:
+        context = self.context
+        context.date.tick()
+        now = monotonic_ns()
+        for connection in list(context.connections):
+            connection.sweep(now)
+        self._schedule_sweep(call_later)
+
+    def stop_accepting(self) -> None:
+        """Close the socket; connections that are being answered end with their answer, idle ones now."""
+        self.context.draining = True
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.context.connections):
+            connection.drain()
+
+    async def close(self, timeout_s: float) -> None:
+        """Wait for the last answers to be sent, then cut off whoever is left."""
+        deadline = monotonic_ns() + int(timeout_s * 1e9)
+        while self.context.connections and monotonic_ns() < deadline:
+            await asyncio.sleep(0.01)
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for connection in list(self.context.connections):
+            connection.abort()

@@ -1,0 +1,149 @@
+"""What can be said about a model. Names and words are Triton's wherever Triton has them."""
+
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+
+from guepard.settings.markers import Alias, Note, OneEntryList, Positive, Spellings
+from guepard.settings.units import Duration
+
+# The look-ahead refuses a line end after the name, which `$` alone lets through in Python.
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$(?!\n)"
+NAME_RULE = "a name has 1 to 128 letters, digits, '_', '.' or '-', and starts with a letter or digit"
+
+Count = Annotated[int, Meta(ge=1)]
+Bound = Annotated[int, Meta(ge=0)]
+Dimension = Annotated[int, Meta(ge=-1)]
+Datatype = Literal[
+    "BOOL",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "UINT64",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "FP16",
+    "FP32",
+    "FP64",
+    "BF16",
+    "BYTES",
+]
+TRITON_DATATYPES = {f"TYPE_{name}": name for name in get_args(Datatype) if name != "BYTES"} | {"TYPE_STRING": "BYTES"}
+
+
+class TensorSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(description="Name of the tensor.")]
+    datatype: Annotated[
+        Datatype,
+        Meta(description="Datatype, in the protocol's words (FP32) or Triton's (TYPE_FP32, TYPE_STRING)."),
+        Spellings(TRITON_DATATYPES),
+        Alias("data_type"),
+    ]
+    dims: Annotated[
+        tuple[Dimension, ...], Meta(description="Dimensions without the batch dimension; -1 is a free one.")
+    ]
+
+
+class InstanceGroupSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    count: Annotated[
+        Count | Literal["auto"],
+        Meta(description="Executions that may run at once; auto follows from the CPUs and the backend."),
+    ] = "auto"
+    kind: Annotated[
+        Literal["auto", "cpu"],
+        Meta(description="Where the model runs. KIND_CPU and KIND_AUTO are read too."),
+        Spellings({"KIND_AUTO": "auto", "KIND_CPU": "cpu"}),
+        Note("this version runs models on the CPU"),
+    ] = "auto"
+    execution: Annotated[
+        Literal["auto", "inline", "thread"],
+        Meta(description="On the event loop (inline) or beside it (thread); auto measures at warm-up."),
+        Note("instances in processes of their own are not part of this version"),
+    ] = "auto"
+
+
+class DynamicBatchingSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    max_queue_delay: Annotated[
+        Duration,
+        Meta(description="How long an idle instance waits for a fuller batch; 0 sends what is there at once."),
+        Alias("max_queue_delay_microseconds", microseconds=True),
+    ] = Duration(0)
+    preferred_batch_size: Annotated[
+        tuple[Count, ...], Meta(description="Batch sizes that leave without waiting for the delay.")
+    ] = ()
+    max_queue_size: Annotated[Count, Meta(description="Requests that may wait; one more is answered 429.")] = 1_000
+
+
+class TimeoutSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    default: Annotated[
+        Duration,
+        Meta(description="Deadline of a request that names none."),
+        Alias("default_timeout_microseconds", microseconds=True),
+        Positive(),
+    ] = Duration.read("30s")
+    max: Annotated[Duration, Meta(description="Longest deadline that a request may ask for."), Positive()] = (
+        Duration.read("5m")
+    )
+
+
+class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """What `defaults` may say for every model."""
+
+    backend: Annotated[
+        Literal["auto", "onnxruntime", "python", "identity"],
+        Meta(description="What executes the model; auto decides by the files that are there."),
+    ] = "auto"
+    max_batch_size: Annotated[
+        Bound | None,
+        Meta(description="Rows of one execution; 0 for a model without a batch dimension; unset is decided at load."),
+    ] = None
+    instance_group: Annotated[
+        InstanceGroupSettings,
+        Meta(description="Copies of the model that execute. Triton's list of one entry is read too."),
+        OneEntryList(),
+    ] = InstanceGroupSettings()
+    dynamic_batching: Annotated[DynamicBatchingSettings, Meta(description="How requests are joined into batches.")] = (
+        DynamicBatchingSettings()
+    )
+    max_concurrency: Annotated[
+        Count, Meta(description="Requests of the model executing at once; queued ones do not count.")
+    ] = 4_096
+    timeout: Annotated[TimeoutSettings, Meta(description="Deadlines of requests.")] = TimeoutSettings()
+    idempotent: Annotated[
+        bool | None,
+        Meta(description="May a request run again after its batch failed? Unset: engines yes, Python code as it says."),
+    ] = None
+    required: Annotated[bool, Meta(description="Does the server count as ready only when this model is?")] = True
+    parameters: Annotated[dict[str, Any], Meta(description="Handed to the model as they are.")] = msgspec.field(
+        default_factory=dict
+    )
+    trust: Annotated[
+        bool | None,
+        Meta(description="May the model's own Python code run? Unset: as `server.trust` says."),
+    ] = None
+    inputs: Annotated[
+        tuple[TensorSettings, ...], Meta(description="Input tensors, for backends that cannot read them from files.")
+    ] = ()
+    outputs: Annotated[
+        tuple[TensorSettings, ...], Meta(description="Output tensors, likewise; the identity backend needs none.")
+    ] = ()
+
+
+class ModelSettings(ModelOptions, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """One served model: a name, where it is, and its options."""
+
+    name: Annotated[
+        Annotated[str, Meta(pattern=NAME_PATTERN)],
+        Meta(description="Name in the API."),
+        Note(NAME_RULE),
+    ]
+    path: Annotated[
+        str | None,
+        Meta(
+            description="ONNX file, model folder or `module.py:Class`, relative to the configuration file. "
+            "Only the identity backend does without."
+        ),
+    ] = None

@@ -1,0 +1,37 @@
+"""Settings of a model in the engine's words."""
+
+from msgspec import structs
+
+from guepard.core.model_config import DynamicBatching, InstanceGroup, ModelPolicy, TimeoutPolicy
+from guepard.core.tensor import TensorSpec
+from guepard.settings.model_options import ModelSettings, TensorSettings
+from guepard.settings.options import Settings
+
+
+def to_policy(model: ModelSettings) -> ModelPolicy:
+    """What the operator asked for; `auto` counts become 0."""
+    group, batching = model.instance_group, model.dynamic_batching
+    return ModelPolicy(
+        max_batch_size=model.max_batch_size,
+        instance_group=InstanceGroup(0 if group.count == "auto" else group.count, group.kind, group.execution),
+        dynamic_batching=DynamicBatching(
+            int(batching.max_queue_delay), batching.preferred_batch_size, batching.max_queue_size
+        ),
+        timeout=TimeoutPolicy(int(model.timeout.default), int(model.timeout.max)),
+        max_concurrency=model.max_concurrency,
+        idempotent=model.idempotent,
+        parameters=model.parameters,
+    )
+
+
+def to_tensor_specs(tensors: tuple[TensorSettings, ...]) -> tuple[TensorSpec, ...]:
+    """The declared tensors, in their order."""
+    return tuple(TensorSpec(tensor.name, tensor.datatype, tensor.dims) for tensor in tensors)
+
+
+def repository_model(settings: Settings, name: str, path: str) -> ModelSettings:
+    """A model that was found in a repository: `defaults` and nothing else. The caller has checked the name."""
+    options = structs.asdict(settings.defaults)
+    if options["trust"] is None:
+        options["trust"] = settings.server.trust
+    return ModelSettings(name=name, path=path, **options)

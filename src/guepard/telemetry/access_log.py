@@ -1,0 +1,134 @@
+"""One log line per HTTP request, unless there are too many of them.
+
+Successes: all of them while the traffic is light, else a sampled share. Errors: all of them, but in a storm only the
+first hundred of each second, and then one line that says how many were left out.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from guepard.core.errors import ErrorCode
+
+PER_SECOND_LIMIT = 100
+PATH_LIMIT = 512
+ERROR_MESSAGE_LIMIT = 1_024
+
+_SECOND_NS = 1_000_000_000
+_SHARE_UNIT = 1_000_000
+
+_logger = logging.getLogger("guepard.access")
+
+
+class AccessLog:
+    """Decides which requests are logged and writes them. `clock` gives nanoseconds of the monotonic clock.
+
+    `sample_rate`, 0 to 1, is the share of successes that is logged above `PER_SECOND_LIMIT` requests per second. It is
+    taken by counting, not by chance: at 0.01 every hundredth request.
+    """
+
+    __slots__ = ("_clock", "_credit", "_errors", "_left_out", "_quota", "_second_end", "_seen", "_share")
+
+    def __init__(self, sample_rate: float, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._share = round(sample_rate * _SHARE_UNIT)
+        self._credit = 0
+        self._second_end = clock() + _SECOND_NS
+        self._quota = PER_SECOND_LIMIT
+        self._seen = 0
+        self._errors = 0
+        self._left_out = 0
+
+    def wants(self, now_ns: int) -> bool:
+        """Whether the success that was just answered is to be logged. To be asked once for each. Cost: 0.1 µs."""
+        if now_ns >= self._second_end:
+            self._turn(now_ns)
+        self._seen += 1
+        if self._seen <= self._quota:
+            return True
+        self._credit += self._share
+        if self._credit < _SHARE_UNIT:
+            return False
+        self._credit -= _SHARE_UNIT
+        return True
+
+    def record(
+        self,
+        *,
+        request_id: str,
+        method: str,
+        path: str,
+        status: int,
+        duration_ns: int,
+        bytes_in: int,
+        bytes_out: int,
+        model: str | None = None,
+        version: str | None = None,
+        phases_ns: Mapping[str, int] | None = None,
+        error_code: ErrorCode | None = None,
+        error_message: str | None = None,
+    ) -> None:
+        """Log one request: a success that `wants` chose, or any error (status 400 and above)."""
+        if status >= 400 and not self._wants_error(self._clock()):
+            return
+        fields: dict[str, object] = {
+            "request_id": request_id,
+            "method": method,
+            "path": _shorten(path, PATH_LIMIT),
+            "status": status,
+            "duration_ms": _milliseconds(duration_ns),
+            "bytes_in": bytes_in,
+            "bytes_out": bytes_out,
+        }
+        if model is not None:
+            fields["model"] = model
+        if version is not None:
+            fields["version"] = version
+        if phases_ns:
+            fields["phases_ms"] = {phase: _milliseconds(duration) for phase, duration in phases_ns.items()}
+        if error_code is not None:
+            fields["error_code"] = error_code.value
+        if error_message is not None:
+            fields["error_message"] = _shorten(error_message, ERROR_MESSAGE_LIMIT)
+        _logger.log(logging.WARNING if status >= 500 else logging.INFO, "request", extra=fields)
+
+    def close(self) -> None:
+        """Say what was left out so far. To be called once, when the server stops."""
+        self._report_left_out()
+
+    def _wants_error(self, now_ns: int) -> bool:
+        if now_ns >= self._second_end:
+            self._turn(now_ns)
+        self._seen += 1
+        self._errors += 1
+        if self._errors <= PER_SECOND_LIMIT:
+            return True
+        self._left_out += 1
+        return False
+
+    def _turn(self, now_ns: int) -> None:
+        """Begin the second that holds `now_ns`, knowing how busy the one before it was."""
+        idle_ns = now_ns - self._second_end
+        was_light = idle_ns >= _SECOND_NS or self._seen <= PER_SECOND_LIMIT
+        self._quota = PER_SECOND_LIMIT if was_light else 0
+        self._second_end = now_ns - idle_ns % _SECOND_NS + _SECOND_NS
+        self._seen = 0
+        self._errors = 0
+        self._report_left_out()
+
+    def _report_left_out(self) -> None:
+        if self._left_out:
+            _logger.warning(
+                "%d failed requests are missing here: more than %d in one second",
+                self._left_out,
+                PER_SECOND_LIMIT,
+                extra={"left_out": self._left_out},
+            )
+            self._left_out = 0
+
+
+def _milliseconds(duration_ns: int) -> float:
+    return round(duration_ns / 1_000_000, 3)
+
+
+def _shorten(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[:limit] + "…"
