@@ -56,12 +56,13 @@ def measure(effort: Effort) -> Answer:
         rounds = []
         for turn in range(effort.rounds):
             print(f"minilm: round {turn + 1}", file=sys.stderr, flush=True)
-            engine = {size: sample_engine(size, effort.round_seconds) for size in BATCH_SIZES}
-            served = {
-                connections: sample_load("guepard", server, payload, connections, effort.round_seconds, steady=True)
-                for connections in CONNECTIONS
-            }
-            rounds.append(Round(engine, served))
+            this = Round({}, {})
+            for batch_size, connections in zip(BATCH_SIZES, CONNECTIONS, strict=True):
+                this.engine[batch_size] = sample_engine(batch_size, effort.round_seconds)
+                this.served[connections] = sample_load(
+                    "guepard", server, payload, connections, effort.round_seconds, steady=True
+                )
+            rounds.append(this)
     return Answer("minilm", figures(rounds), [sample for each in rounds for sample in each.samples()])
 
 

@@ -47,21 +47,24 @@ def measure(effort: Effort) -> Answer:
 def figures(samples: list[LoadSample]) -> list[Figure]:
     told = []
     for connections in CONNECTIONS:
-        here = [sample for sample in samples if sample.result.connections == connections]
         echo, json, binary = (
-            median(sample.cpu_us for sample in here if sample.side == side) for side in ("echo", "json", "binary")
+            [one for one in samples if one.side == side and one.result.connections == connections]
+            for side in ("echo", "json", "binary")
         )
-        rate = median(sample.result.requests_per_second for sample in here if sample.side == "json")
-        p99 = median(sample.result.p99_us for sample in here if sample.side == "json")
         at = f"MLP, {connections} conn."
         told += [
-            Figure(f"{at}, echo", echo, "µs CPU/request"),
-            Figure(f"{at}, V2 JSON", json, "µs CPU/request"),
-            Figure(f"{at}, V2 binary", binary, "µs CPU/request"),
-            Figure(f"{at}, V2 JSON rate", rate, "requests/s"),
-            Figure(f"{at}, V2 JSON p99", p99 / 1e3, "ms"),
-            Figure(f"{at}, JSON / echo", json / echo, "×", JSON_TARGETS.get(connections)),
-            Figure(f"{at}, binary / JSON", binary / json, "×", BINARY_TARGETS.get(connections)),
+            Figure(f"{at}, echo", median(one.cpu_us for one in echo), "µs CPU/request"),
+            Figure(f"{at}, V2 JSON", median(one.cpu_us for one in json), "µs CPU/request"),
+            Figure(f"{at}, V2 binary", median(one.cpu_us for one in binary), "µs CPU/request"),
+            Figure(f"{at}, V2 JSON rate", median(one.result.requests_per_second for one in json), "requests/s"),
+            Figure(f"{at}, V2 JSON p99", median(one.result.p99_us for one in json) / 1e3, "ms"),
+            Figure(f"{at}, JSON / echo", cpu_ratio(json, echo), "×", JSON_TARGETS.get(connections)),
+            Figure(f"{at}, binary / JSON", cpu_ratio(binary, json), "×", BINARY_TARGETS.get(connections)),
         ]
-    failed = sum(sample.result.errors for sample in samples)
+    failed = sum(one.result.errors for one in samples)
     return [*told, Figure("MLP, failed requests", failed, "", at_most(0))]
+
+
+def cpu_ratio(side: list[LoadSample], reference: list[LoadSample]) -> float:
+    """The median over the repeats, each against its neighbour in time."""
+    return median(one.cpu_us / other.cpu_us for one, other in zip(side, reference, strict=True))

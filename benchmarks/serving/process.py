@@ -105,7 +105,7 @@ def observe(action: Callable[[], T], server: int | None = None) -> tuple[T, Obse
     return result, Observation(wall, served, client, max(0.0, other))
 
 
-def observe_quietly(action: Callable[[], T], server: int | None = None, attempts: int = 4) -> tuple[T, Observation]:
+def observe_quietly(action: Callable[[], T], server: int | None = None, attempts: int = 3) -> tuple[T, Observation]:
     """`observe`, again while strangers disturb it; the least disturbed of `attempts` when all of them are."""
     outcomes = []
     for _ in range(attempts):

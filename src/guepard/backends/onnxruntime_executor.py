@@ -22,11 +22,21 @@ _ONNX_BFLOAT16 = 16  # TensorProto.DataType.BFLOAT16
 class OnnxRuntimeExecutor:
     """Executes models whose tensors numpy holds as they are. Executors share one session: its Run is thread-safe."""
 
-    __slots__ = ("_input_names", "_inputs", "_model", "_output_names", "_outputs", "_run", "_shapes_are_free")
+    __slots__ = (
+        "_batched",
+        "_input_names",
+        "_inputs",
+        "_model",
+        "_output_names",
+        "_outputs",
+        "_run",
+        "_shapes_are_free",
+    )
 
     def __init__(self, session: Any, model: str, description: ModelDescription) -> None:
         self._run: Callable[[list[str], dict[str, Any]], list[Any]] = session.run
         self._model = model
+        self._batched = description.max_batch_size > 0
         self._inputs = description.inputs
         self._outputs = description.outputs
         self._input_names = [spec.name for spec in description.inputs]
@@ -59,10 +69,25 @@ class TextExecutor(OnnxRuntimeExecutor):
 
     def execute(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Outputs:
         texts = [
-            None if array is None else _decode(spec, array) for spec, array in zip(self._inputs, inputs, strict=True)
+            None if array is None else self._decode(spec, array)
+            for spec, array in zip(self._inputs, inputs, strict=True)
         ]
         outputs = super().execute(texts, requests)
         return [_encode(spec, array) for spec, array in zip(self._outputs, outputs, strict=True)]
+
+    def _decode(self, spec: TensorSpec, array: Array) -> Array:
+        if spec.datatype.name != "BYTES":
+            return array
+        text: list[str] = []
+        try:
+            text.extend(element.decode() for element in array.flat)
+        except UnicodeDecodeError as error:
+            index = len(text)
+            raise InputError(
+                f"input {spec.name!r}: the model takes text, and element {error.object[:40]!r} is not valid UTF-8",
+                row=index * len(array) // array.size if self._batched else None,
+            ) from None
+        return _objects(text, array.shape)
 
 
 class BrainFloatExecutor(OnnxRuntimeExecutor):
@@ -97,7 +122,7 @@ def executor_for(session: Any, model: str, description: ModelDescription) -> Onn
 
 
 def _to_ort_value(spec: TensorSpec, array: Array) -> Any:
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")
     if spec.datatype.name == "BF16":
         return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, _ONNX_BFLOAT16)
     return ort.OrtValue.ortvalue_from_numpy(array)
@@ -110,17 +135,6 @@ def _from_ort_value(spec: TensorSpec, value: Any) -> Array:
     if bits.size:
         ctypes.memmove(bits.ctypes.data, value.data_ptr(), bits.nbytes)
     return bits
-
-
-def _decode(spec: TensorSpec, array: Array) -> Array:
-    if spec.datatype.name != "BYTES":
-        return array
-    try:
-        return _objects([element.decode() for element in array.flat], array.shape)
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"input {spec.name!r}: the model takes text, and element {error.object[:40]!r} is not valid UTF-8"
-        ) from None
 
 
 def _encode(spec: TensorSpec, array: Array) -> Array:

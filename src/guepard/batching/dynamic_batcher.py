@@ -18,6 +18,8 @@ from guepard.core.reasons import ReleaseReason
 from guepard.core.request import InferenceRequest, RequestState
 from guepard.core.scheduler import Scheduler, TimerHandle
 
+_PENDING = RequestState.PENDING
+
 _LONE_TURNS = 4  # single-request turns in a row before requests go at once
 _LONE_PROBE = 16  # one in so many lone requests waits for the turn's end
 
@@ -55,6 +57,7 @@ class DynamicBatcher:
         self._max_concurrency = max_concurrency
         self._executing = 0
         self._scheduler = scheduler
+        self._now = scheduler.now
         self._release = release
         self._turn_pending = False
         self._dispatching = False
@@ -71,17 +74,22 @@ class DynamicBatcher:
         Raises: QueueFull, with the predicted wait; the request is then FAILED_ENQUEUE.
         """
         queue = self.queue
-        if len(queue) >= self._max_queue_size + self.idle * self._limit:
+        if queue.count >= self._max_queue_size + self.idle * self._limit:
             request.state = RequestState.FAILED_ENQUEUE
             raise QueueFull(
                 f"the queue is full ({self._max_queue_size} requests wait); try again later",
                 retry_after_ms=self.predicted_wait_ms(),
             )
-        now = self._scheduler.now()
-        for part in parts or (request,):
-            part.state = RequestState.PENDING
-            part.queue_start = now
-            queue.push(part)
+        now = self._now()
+        if parts is None:
+            request.state = _PENDING
+            request.queue_start = now
+            queue.push(request)
+        else:
+            for part in parts:
+                part.state = _PENDING
+                part.queue_start = now
+                queue.push(part)
         if not self.idle:
             return
         if queue.rows >= self._limit:
@@ -106,7 +114,7 @@ class DynamicBatcher:
         self._executing -= len(batch.requests)
         if batch.rows:
             self._row_ns += 0.125 * (busy_ns / batch.rows - self._row_ns)
-        if self.queue:
+        if self.queue.count:
             self.dispatch()
 
     def dispatch(self) -> None:
@@ -128,7 +136,7 @@ class DynamicBatcher:
 
     def _turn_ended(self) -> None:
         self._turn_pending = False
-        if len(self.queue) > 1:
+        if self.queue.count > 1:
             self._lone = False
             self._lone_count = 0
         elif self._lone_count >= _LONE_TURNS:
@@ -137,7 +145,7 @@ class DynamicBatcher:
 
     def _next_batch(self) -> Batch | None:
         room = self._max_concurrency - self._executing
-        if not self.queue or room <= 0:
+        if not self.queue.count or room <= 0:
             return None
         batch = self._due_batch(room) if self._delay else self._ready_batch(room)
         if batch is not None:
@@ -155,12 +163,12 @@ class DynamicBatcher:
         if rows >= self._limit:
             reason = ReleaseReason.FULL
         else:
-            reason = ReleaseReason.IDLE if bucket or not queue else ReleaseReason.SHAPE
+            reason = ReleaseReason.IDLE if bucket or not queue.count else ReleaseReason.SHAPE
         return Batch(requests, rows, reason)
 
     def _due_batch(self, room: int) -> Batch | None:
         """Under a delay the oldest bucket that is full, at a preferred size or due; else the timer is set for it."""
-        now = self._scheduler.now()
+        now = self._now()
         for bucket in self.queue.buckets_by_age():
             rows = sum([request.rows for request in bucket])
             preferred = next((size for size in self._preferred if size <= rows), 0)

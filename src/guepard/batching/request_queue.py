@@ -11,28 +11,25 @@ from guepard.core.request import InferenceRequest
 
 
 class RequestQueue:
-    """Shapes: `rows` is the number of rows over all waiting requests; `len()` counts requests."""
+    """`count` requests wait, with `rows` rows in all. Both are for reading."""
 
-    __slots__ = ("_buckets", "_count", "rows")
+    __slots__ = ("_buckets", "count", "rows")
 
     def __init__(self) -> None:
         self._buckets: dict[object, deque[InferenceRequest]] = {}
-        self._count = 0
+        self.count = 0
         self.rows = 0
-
-    def __len__(self) -> int:
-        return self._count
 
     def __iter__(self) -> Iterator[InferenceRequest]:
         for bucket in self._buckets.values():
             yield from bucket
 
     def push(self, request: InferenceRequest) -> None:
-        bucket = self._buckets.get(request.batch_key)
-        if bucket is None:
-            bucket = self._buckets[request.batch_key] = deque()
-        bucket.append(request)
-        self._count += 1
+        try:
+            self._buckets[request.batch_key].append(request)
+        except KeyError:
+            self._buckets[request.batch_key] = deque((request,))
+        self.count += 1
         self.rows += request.rows
 
     def remove(self, request: InferenceRequest) -> None:
@@ -59,14 +56,14 @@ class RequestQueue:
             request = bucket.popleft()
             requests.append(request)
             rows += request.rows
-        self._count -= len(requests)
+        self.count -= len(requests)
         self.rows -= rows
         if not bucket:
             del self._buckets[requests[0].batch_key]
         return requests, rows
 
     def _forget(self, bucket: deque[InferenceRequest], request: InferenceRequest) -> None:
-        self._count -= 1
+        self.count -= 1
         self.rows -= request.rows
         if not bucket:
             del self._buckets[request.batch_key]

@@ -18,7 +18,7 @@ class TensorSpec:
     Raises: ValueError for an unknown datatype or a dimension below -1.
     """
 
-    __slots__ = ("datatype", "dims", "free", "name", "optional")
+    __slots__ = ("datatype", "dims", "free", "name", "optional", "plain")
 
     def __init__(self, name: str, datatype: str, dims: Sequence[int], optional: bool = False) -> None:
         if datatype not in DATATYPES:
@@ -30,6 +30,7 @@ class TensorSpec:
         self.dims = tuple(dims)
         self.optional = optional
         self.free = -1 in self.dims
+        self.plain = datatype not in ("BYTES", "BF16")  # numpy holds the values as they are
 
     def __repr__(self) -> str:
         tail = ", optional=True" if self.optional else ""

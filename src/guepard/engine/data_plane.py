@@ -1,4 +1,4 @@
-"""The one door for every front end: which model version a request means, and into it.
+"""Which model version a request means. Behind it lies the one door for every front end, `ServedModel.infer`.
 
 The table of models is replaced as a whole and never changed in place, and `generation` counts the replacements, so that
 a front end may keep what it looked up until the number moves.
@@ -7,7 +7,6 @@ a front end may keep what it looked up until the number moves.
 from collections.abc import Mapping
 
 from guepard.core.errors import NotFound, NotReady
-from guepard.core.request import InferenceRequest
 from guepard.core.states import ModelReadyState
 from guepard.engine.served_model import ServedModel
 
@@ -44,7 +43,3 @@ class DataPlane:
 
     def served(self) -> Mapping[str, ServedModel]:
         return self._served
-
-    def infer(self, served: ServedModel, request: InferenceRequest) -> None:
-        """Answer `request` by `served`, which `lookup` gave. Every answer goes through the request's sender."""
-        served.infer(request)

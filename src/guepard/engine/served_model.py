@@ -113,7 +113,7 @@ class ServedModel:
 
     @property
     def queue_depth(self) -> int:
-        return len(self._batcher.queue)
+        return self._batcher.queue.count
 
     @property
     def executing(self) -> int:

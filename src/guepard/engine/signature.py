@@ -30,12 +30,7 @@ class Signature:
         tensors = request.tensors
         only = self._only
         if only is not None and len(tensors) == 1 and tensors[0].name == only.name:
-            tensor = tensors[0]
-            array = tensor.array
-            self._check(only, tensor)
-            request.arrays = (array,)
-            request.rows = array.shape[0] if self._batched else 1
-            request.batch_key = array.shape[1:] if self._free and self._batched else None
+            self._bind_only(request, only, tensors[0])
         else:
             self._bind_all(request, tensors)
         wanted = request.requested_outputs
@@ -44,6 +39,15 @@ class Signature:
             raise InputError(
                 f"outputs: {unknown!r} is no output of {self._where()}; it has {_names(self._config.outputs)}"
             )
+
+    def _bind_only(self, request: InferenceRequest, spec: TensorSpec, tensor: Tensor) -> None:
+        array = tensor.array
+        shape = array.shape
+        if tensor.datatype != spec.datatype.name or not self._batched or shape[1:] != spec.dims:
+            self._check(spec, tensor)
+        request.arrays = (array,)
+        request.rows = shape[0] if self._batched else 1
+        request.batch_key = shape[1:] if self._free and self._batched else None
 
     def _bind_all(self, request: InferenceRequest, tensors: Sequence[Tensor]) -> None:
         arrays: list[Array | None] = [None] * len(self._by_name)

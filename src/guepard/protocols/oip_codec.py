@@ -4,18 +4,21 @@ Everything that can be known before a request comes is made once: which decoder 
 bytes that stand before each output's data for every shape that has been answered.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 import orjson
 
+from guepard.core.datatypes import DATATYPES
 from guepard.core.errors import InputError
 from guepard.core.model_config import ModelConfig
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse, ResponseSender
 from guepard.core.tensor import Array, Tensor, TensorSpec
 from guepard.protocols import oip_binary, oip_json
+from guepard.protocols.oip_json import encode_array as encode_json
 from guepard.protocols.oip_messages import WireRequest, WireTensor, known_datatype, request_decoder
 from guepard.protocols.oip_parameters import apply_parameters, is_whole, refuse_tensor_parameters
 from guepard.protocols.reply_format import BINARY, JSON, ReplyFormat, requested
@@ -23,6 +26,9 @@ from guepard.protocols.reply_format import BINARY, JSON, ReplyFormat, requested
 Buffer = bytes | memoryview
 
 _MEMO_LIMIT = 256
+
+_UNSET = msgspec.UNSET
+_array = np.array
 
 
 class OipCodec:
@@ -32,6 +38,7 @@ class OipCodec:
         self.config = config
         self._flat_datatype = oip_json.shared_datatype(config.inputs)
         self._flat_decode = request_decoder(self._flat_datatype).decode
+        self._flat_dtype = DATATYPES[self._flat_datatype].dtype if self._flat_datatype else None
         self._opening = b'{"model_name":%b,"model_version":%b,' % (_text(config.name), _text(config.version))
         self._heads: dict[tuple[str, tuple[int, ...]], bytes] = {}
 
@@ -47,19 +54,25 @@ class OipCodec:
             else:
                 tensors = self._flat_tensors(wire)
                 if tensors is not None:
-                    return _assemble(wire, tensors, sender, request_start, JSON)
+                    request = InferenceRequest(tensors, sender, request_start)
+                    _describe(request, wire)
+                    return request
         wire = oip_json.decode(body)
         tensors = [_json_tensor(tensor, f"inputs[{index}]") for index, tensor in enumerate(wire.inputs)]
-        return _assemble(wire, tensors, sender, request_start, JSON)
+        request = InferenceRequest(tensors, sender, request_start)
+        _describe(request, wire)
+        return request
 
     def _flat_tensors(self, wire: WireRequest[list[object]]) -> list[Tensor] | None:
+        """The inputs, if each is flat data of the model's own datatype and of the size that its shape needs."""
+        datatype, dtype = self._flat_datatype, self._flat_dtype
         tensors = []
         for tensor in wire.inputs:
-            datatype = tensor.datatype
-            if datatype != self._flat_datatype or tensor.parameters or tensor.data is msgspec.UNSET:
+            if tensor.datatype != datatype or tensor.parameters or tensor.data is _UNSET:
                 return None
-            array = oip_json.array_from_flat(datatype, tensor.shape, tensor.data)
-            if array is None:
+            try:
+                array = _array(tensor.data, dtype).reshape(tensor.shape)
+            except (ValueError, OverflowError, TypeError):
                 return None
             tensors.append(Tensor(tensor.name, datatype, array))
         return tensors
@@ -99,7 +112,9 @@ class OipCodec:
                 f"request body: {len(body) - offset} bytes after the last tensor; "
                 "the binary_data_size values do not add up"
             )
-        return _assemble(wire, tensors, sender, request_start, JSON)
+        request = InferenceRequest(tensors, sender, request_start)
+        _describe(request, wire)
+        return request
 
     def _decode_raw(self, body: Buffer, sender: ResponseSender, request_start: int) -> InferenceRequest:
         """A header length of 0: the body is the one input's bytes, the outputs come back as bytes."""
@@ -118,76 +133,58 @@ class OipCodec:
 
         Raises: NotAcceptable.
         """
-        specs = self.config.outputs
-        outputs = response.outputs
         wanted = request.requested_outputs
-        pairs: Sequence[tuple[TensorSpec, Array]]
-        if wanted is None:
-            pairs = tuple(zip(specs, outputs, strict=True))
-        else:
-            by_name = {spec.name: (spec, array) for spec, array in zip(specs, outputs, strict=True)}
-            pairs = tuple([by_name[name] for name in wanted])
+        pairs = zip(self.config.outputs, response.outputs, strict=True)
+        if wanted is not None:
+            by_name = {spec.name: (spec, array) for spec, array in pairs}
+            pairs = [by_name[name] for name in wanted]  # type: ignore[assignment]
         opening = self._opening
         if request.id:
             opening += b'"id":%b,' % _text(request.id)
         if response.parameters:
             opening += b'"parameters":%b,' % orjson.dumps(dict(response.parameters))
-        reply_format: ReplyFormat = request.reply_format
-        if reply_format is JSON:
-            written = [self._json_output(spec, array) for spec, array in pairs]
-            return None, (b'%b"outputs":[%b]}' % (opening, b",".join(written)),)
-        return self._encode_binary(opening, reply_format, pairs)
-
-    def _json_output(self, spec: TensorSpec, array: Array) -> bytes:
-        return b'%b"data":%b}' % (
-            self._head(spec, array.shape),
-            oip_json.encode_array(spec.name, spec.datatype.name, array),
-        )
+        if request.reply_format is not JSON:
+            return self._encode_binary(opening, request.reply_format, pairs)
+        heads = self._heads
+        written = []
+        for spec, array in pairs:
+            head = heads.get((spec.name, array.shape)) or self._head(spec, array.shape)
+            written.append(b'%b"data":%b}' % (head, encode_json(spec, array)))
+        return None, (b'%b"outputs":[%b]}' % (opening, b",".join(written)),)
 
     def _encode_binary(
-        self, opening: bytes, reply_format: ReplyFormat, pairs: Sequence[tuple[TensorSpec, Array]]
+        self, opening: bytes, reply_format: ReplyFormat, pairs: Iterable[tuple[TensorSpec, Array]]
     ) -> tuple[int | None, Sequence[Buffer]]:
         written: list[bytes] = []
         buffers: list[Buffer] = []
         for spec, array in pairs:
-            if not reply_format.is_binary(spec.name):
-                written.append(self._json_output(spec, array))
-                continue
-            data = oip_binary.encode_array(spec.datatype.name, array)
-            written.append(b'%b"parameters":{"binary_data_size":%d}}' % (self._head(spec, array.shape), len(data)))
-            buffers.append(data)
+            head = self._heads.get((spec.name, array.shape)) or self._head(spec, array.shape)
+            if reply_format.is_binary(spec.name):
+                data = oip_binary.encode_array(spec.datatype.name, array)
+                written.append(b'%b"parameters":{"binary_data_size":%d}}' % (head, len(data)))
+                buffers.append(data)
+            else:
+                written.append(b'%b"data":%b}' % (head, encode_json(spec, array)))
         text = b'%b"outputs":[%b]}' % (opening, b",".join(written))
         return (len(text) if buffers else None), (text, *buffers)
 
     def _head(self, spec: TensorSpec, shape: tuple[int, ...]) -> bytes:
-        head = self._heads.get((spec.name, shape))
-        if head is None:
-            head = b'{"name":%b,"datatype":"%b","shape":%b,' % (
-                _text(spec.name),
-                spec.datatype.name.encode(),
-                orjson.dumps(shape),
-            )
-            if len(self._heads) < _MEMO_LIMIT:
-                self._heads[spec.name, shape] = head
+        """What stands before an output's data. Kept for the next answer of that shape."""
+        name, datatype = _text(spec.name), spec.datatype.name.encode()
+        head = b'{"name":%b,"datatype":"%b","shape":%b,' % (name, datatype, orjson.dumps(shape))
+        if len(self._heads) < _MEMO_LIMIT:
+            self._heads[spec.name, shape] = head
         return head
 
 
-def _assemble(
-    wire: WireRequest[Any],
-    tensors: list[Tensor],
-    sender: ResponseSender,
-    request_start: int,
-    reply_format: ReplyFormat,
-) -> InferenceRequest:
-    request = InferenceRequest(tensors, sender, request_start)
+def _describe(request: InferenceRequest, wire: WireRequest[Any]) -> None:
+    """Everything that a request says beside its tensors."""
     request.id = wire.id
+    request.reply_format = JSON
     if wire.outputs or wire.parameters:
         request.requested_outputs, request.reply_format = requested(wire.outputs, wire.parameters)
         if wire.parameters:
             apply_parameters(request, wire.parameters)
-    else:
-        request.reply_format = reply_format
-    return request
 
 
 def _json_tensor(tensor: WireTensor[msgspec.Raw], where: str) -> Tensor:

@@ -19,6 +19,7 @@ from guepard.protocols import brain_float
 from guepard.protocols.oip_messages import MAX_RANK, WireRequest, data_decoder, known_datatype, refuse, request_decoder
 
 _NUMPY = orjson.OPT_SERIALIZE_NUMPY
+_dumps = orjson.dumps
 _raw_decode = request_decoder(None).decode
 
 
@@ -35,14 +36,6 @@ def decode(body: bytes | memoryview) -> WireRequest[msgspec.Raw]:
         return _raw_decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         refuse(error)
-
-
-def array_from_flat(datatype: str, shape: list[int], data: list[object]) -> Array | None:
-    """The array of checked flat `data`, or None when the count does not fit `shape` (the second road says why)."""
-    try:
-        return np.array(data, DATATYPES[datatype].dtype).reshape(shape)
-    except (ValueError, OverflowError, TypeError):
-        return None
 
 
 def tensor_from_raw(name: str, datatype: str, shape: list[int], raw: msgspec.Raw, where: str) -> Tensor:
@@ -125,24 +118,28 @@ def _json_kind(text: bytes) -> str:
     )
 
 
-def encode_array(name: str, datatype: str, array: Array) -> bytes:
-    """The flat, row-major JSON array of `array`.
+def encode_array(spec: TensorSpec, array: Array) -> bytes:
+    """The flat, row-major JSON array of `array`, which is an output that `spec` declares.
 
     Raises: NotAcceptable for what JSON cannot carry: NaN, infinities and byte strings that are not UTF-8.
     Cost: one pass in C for numbers, no Python object per element.
     """
-    if datatype == "BYTES":
-        try:
-            return orjson.dumps([element.decode() for element in array.ravel().tolist()])
-        except UnicodeDecodeError:
-            raise NotAcceptable(
-                f"output {name!r} holds bytes that are not UTF-8, which JSON cannot carry; ask for it as binary data"
-            ) from None
-    if datatype == "BF16":
+    if not spec.plain:
+        if spec.datatype.kind == "bytes":
+            return _encode_strings(spec, array)
         array = brain_float.to_float32(array)
-    text = orjson.dumps(array if array.ndim == 1 else array.reshape(-1), option=_NUMPY)
-    if b"null" in text:
+    text = _dumps(array.reshape(-1), None, _NUMPY)
+    if b"l" in text and spec.datatype.kind == "float":  # null is how orjson writes what JSON has no number for
         raise NotAcceptable(
-            f"output {name!r} holds NaN or an infinity, which JSON cannot carry; ask for it as binary data"
+            f"output {spec.name!r} holds NaN or an infinity, which JSON cannot carry; ask for it as binary data"
         )
     return text
+
+
+def _encode_strings(spec: TensorSpec, array: Array) -> bytes:
+    try:
+        return orjson.dumps([element.decode() for element in array.ravel().tolist()])
+    except UnicodeDecodeError:
+        raise NotAcceptable(
+            f"output {spec.name!r} holds bytes that are not UTF-8, which JSON cannot carry; ask for it as binary data"
+        ) from None

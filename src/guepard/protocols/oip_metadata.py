@@ -72,5 +72,3 @@ def _integer(version: str) -> int | str:
 def _tensor_config(spec: TensorSpec) -> dict[str, Any]:
     name = "STRING" if spec.datatype.name == "BYTES" else spec.datatype.name
     return {"name": spec.name, "data_type": f"TYPE_{name}", "dims": list(spec.dims)}
-
-

@@ -26,7 +26,8 @@ def bind(host: str, port: int, option: str) -> socket.socket:
     except OSError as error:
         bound.close()
         raise ConfigurationError(
-            f"{option}: cannot listen on {host} port {port}: {error.strerror}; choose another port (0 takes any free one)"
+            f"{option}: cannot listen on {host} port {port}: {error.strerror}; "
+            "choose another port (0 takes any free one)"
         ) from None
     return bound
 

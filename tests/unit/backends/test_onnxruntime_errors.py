@@ -99,9 +99,9 @@ def test_everything_else_is_the_model_s_and_is_not_told(error: Exception) -> Non
             "released onnx opset versions.",
         ),
         (
-            Fail("[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : Could not find an implementation for Cast(21) node"),
+            Fail("[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : Could not find an implementation for Cast(21)"),
             "model.onnx uses an operator that this ONNX Runtime does not have, and libraries of custom operators are "
-            "never loaded; export the model with standard operators: Could not find an implementation for Cast(21) node",
+            "never loaded; export the model with standard operators: Could not find an implementation for Cast(21)",
         ),
         (
             Fail('[ONNXRuntimeError] : 1 : FAIL : External data path does not exist: "/srv/my models/m/weights.bin"'),

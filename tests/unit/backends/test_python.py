@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from guepard.backends.python import PythonBackend, PythonModel
 from guepard.core.errors import GuepardError, InputError, LoadError, ModelError
 from guepard.core.model_config import ModelPolicy
 from guepard.core.request import InferenceRequest
-from guepard.core.response import InferenceResponse
+from guepard.core.response import ResponseSender
 from guepard.core.tensor import Array, TensorSpec
 
 HEAD = """
@@ -38,21 +38,8 @@ DOUBLE = (
 ONES = np.ones((1, 2), np.float32)
 
 
-class NoSender:
-    """A model cannot answer by itself, so nothing ever arrives here."""
-
-    def send(self, request: InferenceRequest, response: InferenceResponse, final: bool) -> None:
-        raise AssertionError
-
-    def finish(self, request: InferenceRequest) -> None:
-        raise AssertionError
-
-    def fail(self, request: InferenceRequest, error: GuepardError) -> None:
-        raise AssertionError
-
-
 def request(rows: int = 1, **fields: Any) -> InferenceRequest:
-    made = InferenceRequest((), NoSender(), 0)
+    made = InferenceRequest((), cast(ResponseSender, None), 0)  # a model answers by returning
     made.rows = rows
     made.deadline = 5
     for name, value in fields.items():

@@ -95,6 +95,12 @@ def test_a_folder_of_data_hides_no_package(tmp_path: Path) -> None:
     assert module.yaml is sys.modules["yaml"]
 
 
+def test_what_a_sibling_package_lacks_is_an_import_error(tmp_path: Path) -> None:
+    path = write(tmp_path, model="import sibling_package.absent\n", sibling_package__in____init__="")
+    with pytest.raises(ModuleNotFoundError, match=r"sibling_package\.absent"):
+        import_module(path)
+
+
 def test_the_module_knows_its_file(tmp_path: Path) -> None:
     path = write(tmp_path, model="import pathlib\nHERE = pathlib.Path(__file__).parent\n")
     assert tmp_path == load(path).HERE

@@ -91,6 +91,16 @@ def test_values_that_would_change_are_refused(datatype: str, value: Any, reason:
         read(datatype, value)
 
 
+def test_what_numpy_cannot_read_is_refused_by_its_type() -> None:
+    class Tensor:
+        def __array__(self, *arguments: Any, **keywords: Any) -> Array:
+            raise RuntimeError("on another device")
+
+    for datatype in ("FP32", "BYTES"):
+        with pytest.raises(ModelError, match="returned a Tensor that is not a regular array"):
+            read(datatype, Tensor())
+
+
 def test_text_and_bytes_may_be_mixed_in_any_shape() -> None:
     """Field case F010."""
     mixed: list[list[list[str | bytes]]] = [

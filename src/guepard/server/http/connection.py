@@ -23,6 +23,7 @@ from guepard.server.http.context import HttpContext
 from guepard.server.http.endpoint import Buffer
 from guepard.server.http.message_reader import Message, MessageReader
 from guepard.server.http.request_head import RequestHead
+from guepard.server.http.response_writer import STATUS_LINES
 
 _MAX_AHEAD = 16
 _VIEW_FROM = 16_384  # bodies from here on are viewed rather than copied out of the read buffer
@@ -217,7 +218,9 @@ class HttpConnection(asyncio.Protocol):
             return
         context = self._context
         head = self._head
-        length = len(body[0]) if len(body) == 1 else sum([len(part) for part in body])
+        length = 0
+        for part in body:
+            length += len(part)
         if not head.keep_alive or self._eof or context.draining or (self._reader.deaf and not self._ahead):
             self._closing = True
             headers += response_writer.CLOSE
@@ -229,7 +232,7 @@ class HttpConnection(asyncio.Protocol):
         elif error is not None:
             request_id = new_request_id()
             headers += b"x-request-id: %b\r\n" % request_id.encode()
-        top = response_writer.head(status, context.date.line, headers, length)
+        top = b"%b%b%bcontent-length: %d\r\n\r\n" % (STATUS_LINES[status], context.date.line, headers, length)
         if head.is_head:
             transport.write(top)
         elif length <= response_writer.JOIN_LIMIT:

@@ -81,7 +81,7 @@ class InferEndpoint:
         if priority_level:
             request.priority = priority_level
         exchange.infer_with(request)
-        self._data_plane.infer(target.served, request)
+        target.served.infer(request)
 
     def write(self, head: RequestHead, request: InferenceRequest, response: InferenceResponse) -> tuple[bytes, Body]:
         target: Target = head.note.target

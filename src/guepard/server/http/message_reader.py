@@ -262,7 +262,7 @@ class MessageReader:
             self.memo = head
 
     def _go_on_without_upgrade(self, rest: bytes) -> None:
-        """A client offers another protocol, h2c for instance. It gets HTTP/1.1: its head is read again without the offer.
+        """A client offers another protocol, h2c for instance: its head is read again without the offer.
 
         CONNECT, which asks for a tunnel, ends the connection.
         """

@@ -12,7 +12,7 @@ CLOSE = b"connection: close\r\n"
 KEEP_ALIVE = b"connection: keep-alive\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
-_STATUS_LINES = {code: f"HTTP/1.1 {code} {reason}\r\n".encode() for code, reason in REASONS.items()}
+STATUS_LINES = {code: f"HTTP/1.1 {code} {reason}\r\n".encode() for code, reason in REASONS.items()}
 
 # Up to here one write of joined bytes is cheaper than a gathered write of several buffers.
 JOIN_LIMIT = 65_536
@@ -28,10 +28,6 @@ class DateHeader:
 
     def tick(self) -> None:
         self.line = f"date: {formatdate(time(), usegmt=True)}\r\n".encode()
-
-
-def head(status: int, date: bytes, headers: bytes, length: int) -> bytes:
-    return b"%b%b%bcontent-length: %d\r\n\r\n" % (_STATUS_LINES[status], date, headers, length)
 
 
 def error_headers(error: GuepardError) -> bytes:
