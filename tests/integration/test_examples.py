@@ -11,20 +11,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
-from examples import build_breast_cancer, fetch_minilm
 from numpy.typing import NDArray
 
 import guepard
+from examples import build_breast_cancer, fetch_minilm
 
 EXAMPLES = Path(build_breast_cancer.__file__).parent
 REPOSITORY = EXAMPLES / "model_repository"
 POLL_SECONDS = 0.05
 READY_POLLS = 1_200
+STOP_SECONDS = 40
 
 SIMILAR = ("How do I get my money back?", "What is your refund policy?")
 DIFFERENT = "How tall is the Eiffel Tower?"
@@ -67,6 +68,10 @@ def url(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             yield address
         finally:
             server.terminate()
+            try:
+                server.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                server.kill()
     assert server.returncode == 0, log.read_text()
 
 
@@ -85,8 +90,8 @@ def is_ready(server: subprocess.Popen[bytes], address: str) -> bool:
             with urlopen(f"{address}/v2/health/ready", timeout=5) as response:
                 if response.status == 200:
                     return True
-        except (URLError, ConnectionError):
-            pass
+        except OSError:
+            pass  # not listening yet, or listening and not ready
         try:
             server.wait(POLL_SECONDS)
         except subprocess.TimeoutExpired:

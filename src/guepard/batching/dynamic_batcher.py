@@ -81,9 +81,9 @@ class DynamicBatcher:
                 retry_after_ms=self.predicted_wait_ms(),
             )
         now = self._now()
+        request.state = _PENDING
+        request.queue_start = now
         if parts is None:
-            request.state = _PENDING
-            request.queue_start = now
             queue.push(request)
         else:
             for part in parts:

@@ -29,7 +29,6 @@ def split(request: InferenceRequest, max_rows: int) -> list[InferenceRequest]:
         part.priority = request.priority
         part.whole = request
         joiner.parts.append(part)
-    request.state = RequestState.PENDING
     return joiner.parts
 
 

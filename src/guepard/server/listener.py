@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic_ns
 
 from guepard.core.errors import ConfigurationError
@@ -73,9 +74,9 @@ class Listener:
 
     async def close(self, timeout_s: float) -> None:
         """Wait for the last answers to be sent, then cut off whoever is left."""
-        deadline = monotonic_ns() + int(timeout_s * 1e9)
-        while self.context.connections and monotonic_ns() < deadline:
-            await asyncio.sleep(0.01)
+        if self.context.connections:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.context.emptied.wait(), timeout_s)
         if self._sweeper is not None:
             self._sweeper.cancel()
         for connection in list(self.context.connections):

@@ -1,0 +1,1 @@
+"""Tools for tests. Nothing else in the package imports them."""

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.services import onnx_models
-from tests.services.onnx_models import EXTERNAL_WEIGHTS, write_model
 
 from guepard.backends.onnx_external_data import check_external_data, external_locations
 from guepard.core.errors import LoadError
+from tests.services import onnx_models
+from tests.services.onnx_models import EXTERNAL_WEIGHTS, write_model
 
 ROUTES = [
     onnx_models.external_initializer,

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from tests.services import onnx_models
-from tests.services.onnx_models import EXTERNAL_WEIGHTS, build, tensor, write_model
 
 from guepard.backends.base import Executor, ModelSource
 from guepard.backends.onnxruntime import OnnxRuntimeBackend, OnnxRuntimeModel
@@ -20,6 +18,8 @@ from guepard.core.datatypes import DATATYPES
 from guepard.core.errors import InputError, LoadError, ModelError
 from guepard.core.model_config import ModelPolicy
 from guepard.core.tensor import TensorSpec
+from tests.services import onnx_models
+from tests.services.onnx_models import EXTERNAL_WEIGHTS, build, tensor, write_model
 
 Load = Callable[..., OnnxRuntimeModel]
 

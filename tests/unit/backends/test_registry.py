@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.services import onnx_models
 
 from guepard.backends.base import ModelSource
 from guepard.backends.registry import BACKEND_NAMES, get_backend
 from guepard.core.errors import LoadError
 from guepard.core.model_config import ModelPolicy
+from tests.services import onnx_models
 
 Place = Callable[[Path], Path]
 

@@ -6,11 +6,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.unit.settings.resolving import settings_of
 
 from guepard.core.errors import ConfigurationError
 from guepard.settings.model_argument import read_model_arguments
 from guepard.settings.section import Tree
+from tests.unit.settings.resolving import settings_of
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.settings.resolving import settings_from, settings_of
 
 from guepard.core.errors import ConfigurationError
 from guepard.settings.units import ByteSize, Duration
+from tests.unit.settings.resolving import settings_from, settings_of
 
 FILE = """
 server: {http_port: 1001, metrics_port: 1002, trust: true, allowed_hosts: [a, b]}

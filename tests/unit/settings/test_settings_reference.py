@@ -7,8 +7,6 @@ import jsonschema  # type: ignore[import-untyped]
 import msgspec
 import pytest
 import yaml
-from tests.unit.settings.resolving import settings_from, settings_of
-from tests.unit.settings.wrong_files import SEEN_BY_THE_SCHEMA
 
 from guepard.core.datatypes import DATATYPES
 from guepard.core.model_config import DynamicBatching, InstanceGroup, ModelPolicy, TimeoutPolicy
@@ -18,6 +16,8 @@ from guepard.settings.reference import pages
 from guepard.settings.rules import is_loopback, risks
 from guepard.settings.schema import settings_schema
 from guepard.settings.switches import SWITCHES
+from tests.unit.settings.resolving import settings_from, settings_of
+from tests.unit.settings.wrong_files import SEEN_BY_THE_SCHEMA
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 RIGHT = """

@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.unit.settings.resolving import settings_from, settings_of
-from tests.unit.settings.wrong_files import WRONG_FILES
 
 from guepard.core.errors import ConfigurationError
+from tests.unit.settings.resolving import settings_from, settings_of
+from tests.unit.settings.wrong_files import WRONG_FILES
 
 
 @pytest.mark.parametrize(("text", "fragments"), WRONG_FILES, ids=[text[:60] for text, _ in WRONG_FILES])

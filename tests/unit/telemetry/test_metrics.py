@@ -10,13 +10,13 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
-from tests.unit.telemetry.executions import Execution, request_that_started_at
 
 from guepard.core.phases import PHASES
 from guepard.core.reasons import FailureReason, ReleaseReason
 from guepard.telemetry.exposition import OPENMETRICS, PROMETHEUS_TEXT
 from guepard.telemetry.metrics import UNMATCHED, MetricsRegistry, ModelGauges, ServerGauges
 from guepard.telemetry.statistics import ModelStatistics
+from tests.unit.telemetry.executions import Execution, request_that_started_at
 
 ROUTE = "/v2/models/{model}/infer"
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"

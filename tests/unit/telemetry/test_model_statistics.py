@@ -8,12 +8,12 @@ from dataclasses import asdict
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.telemetry.executions import Execution, request_that_started_at
 
 from guepard.core.phases import PHASES
 from guepard.core.reasons import FailureReason, ReleaseReason
 from guepard.telemetry.histogram import LATENCY_BOUNDS_NS, HistogramSnapshot
 from guepard.telemetry.statistics import BatchReading, ModelReading, ModelStatistics
+from tests.unit.telemetry.executions import Execution, request_that_started_at
 
 SHARED = ("input", "compute", "output", "encode")
 

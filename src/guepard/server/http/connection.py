@@ -112,7 +112,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         context = self._context
-        context.connections.discard(self)
+        context.forget(self)
         self._transport = None
         if self._request is not None:
             request, self._request = self._request, None

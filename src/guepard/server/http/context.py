@@ -1,5 +1,6 @@
 """What all connections of a listener share."""
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -35,3 +36,10 @@ class HttpContext:
     date: DateHeader = field(default_factory=DateHeader)
     connections: "set[HttpConnection]" = field(default_factory=set)
     draining: bool = False
+    emptied: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def forget(self, connection: "HttpConnection") -> None:
+        """A connection has ended. The last one to do so while draining sets `emptied`."""
+        self.connections.discard(connection)
+        if self.draining and not self.connections:
+            self.emptied.set()

@@ -1,0 +1,24 @@
+"""Fixtures that many tests share."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from guepard.testing.running_server import RunningServer
+
+Serve = Callable[..., RunningServer]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the model files of one test module."""
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def serve() -> Iterator[Serve]:
+    """Start servers that live as long as the module: `serve("a=a.onnx", "--trust")`."""
+    with ExitStack() as stack:
+        yield lambda *arguments, **options: stack.enter_context(RunningServer(*arguments, **options))
