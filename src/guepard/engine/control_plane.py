@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from guepard.core.errors import InputError, LoadError, NotFound, NotReady, PermissionDenied
+from guepard.core.model_config import ModelConfig
 from guepard.core.names import NAME_RULE, is_model_name
 from guepard.core.scheduler import Scheduler
 from guepard.core.states import MOVES, ModelReadyState
@@ -66,6 +67,7 @@ class ControlPlane:
         self._drain_timeout_s = drain_timeout_s
         self._frozen = frozen
         self._on_change = on_change
+        self._started = False
         self._statuses: dict[str, _Status] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._retiring: set[asyncio.Task[None]] = set()
@@ -80,6 +82,8 @@ class ControlPlane:
         for name in chosen:
             if name not in definitions:
                 raise LoadError(f"no model is called {name!r}; there are {', '.join(definitions) or 'none'}")
+            self._statuses[name] = _Status(ModelReadyState.UNKNOWN, definitions[name].required)
+        self._started = True
         results = await asyncio.gather(*[self._load(definitions[name]) for name in chosen], return_exceptions=True)
         failures = []
         for result in results:
@@ -146,8 +150,14 @@ class ControlPlane:
                 entries.append(IndexEntry(name, status.version, status.state, status.reason))
         return entries
 
+    def configs(self) -> list[ModelConfig]:
+        """Configurations of the versions that serve."""
+        return [status.served.config for status in self._statuses.values() if status.served is not None]
+
     def unready(self) -> list[str]:
         """Names of required models that do not serve."""
+        if not self._started:
+            return ["the models"]
         return [name for name, status in self._statuses.items() if status.required and status.served is None]
 
     async def stop(self) -> bool:
@@ -156,8 +166,7 @@ class ControlPlane:
         drained = await asyncio.gather(*[model.drain(self._drain_timeout_s) for model in served])
         for task in list(self._retiring):
             task.cancel()
-        for model in served:
-            model.close()
+        await asyncio.gather(*[model.close() for model in served], *self._retiring, return_exceptions=True)
         return all(drained)
 
     async def _load(self, definition: ModelDefinition) -> None:
@@ -216,7 +225,7 @@ class ControlPlane:
         try:
             await served.drain(self._drain_timeout_s)
         finally:
-            served.close()
+            await served.close()
             current = self._statuses[served.config.name].served
             if current is None or current.config.version != served.config.version:
                 self._on_change(served, False)

@@ -42,7 +42,11 @@ class Instance:
         raise NotImplementedError
 
     def stop(self) -> None:
-        """No batch follows. A batch that still runs ends first."""
+        """No batch follows. A batch that still runs ends first, then the executor is closed."""
+        raise NotImplementedError
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the end after `stop`. Blocks. False when it did not come in time."""
         raise NotImplementedError
 
 
@@ -54,6 +58,9 @@ class InlineInstance(Instance):
 
     def stop(self) -> None:
         self._executor.close()
+
+    def join(self, timeout_s: float) -> bool:
+        return True
 
 
 class ThreadInstance(Instance):
@@ -79,6 +86,10 @@ class ThreadInstance(Instance):
 
     def stop(self) -> None:
         self._batches.put(None)
+
+    def join(self, timeout_s: float) -> bool:
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
 
     def _work(self) -> None:
         run = self._stream if self._config.decoupled else self._run

@@ -1,6 +1,7 @@
 """One model version that is being served: its queue, its instances, its counts."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from time import monotonic_ns
 
@@ -16,10 +17,13 @@ from guepard.core.reasons import FailureReason
 from guepard.core.request import InferenceRequest, RequestState
 from guepard.core.response import InferenceResponse
 from guepard.core.scheduler import Scheduler
+from guepard.engine.background import in_thread
 from guepard.engine.execution import Outcome
 from guepard.engine.instance import InlineInstance, Instance, ThreadInstance
 from guepard.engine.signature import Signature
 from guepard.telemetry.statistics import ModelStatistics
+
+log = logging.getLogger(__name__)
 
 _FAILURE_REASONS = {
     ErrorCode.INVALID_ARGUMENT: FailureReason.INVALID,
@@ -30,6 +34,7 @@ _FAILURE_REASONS = {
 }
 
 _DRAIN_POLL_S = 0.01
+_JOIN_S = 5.0
 
 
 class ServedModel:
@@ -66,7 +71,7 @@ class ServedModel:
             InlineInstance(executor, config, self) if inline else ThreadInstance(executor, config, self, post, number)
             for number, executor in enumerate(executors)
         ]
-        self._instances = tuple(self._idle)
+        self._instances: tuple[Instance, ...] = tuple(self._idle)
         self._executing: dict[int, Batch] = {}
         self._watch = DeadlineWatch(scheduler, self._alive, self._expire)
         # An inline model without a delay answers within the turn of the loop, so that no timer could come sooner.
@@ -131,14 +136,16 @@ class ServedModel:
     # Answers back from the instances
 
     def executed(self, instance: Instance, batch: Batch, outcomes: list[Outcome]) -> None:
-        for outcome in outcomes:
-            if outcome.error is None:
-                self._deliver(outcome)
-            else:
-                for request in outcome.batch.requests:
-                    if request.state is RequestState.EXECUTING:
-                        self._fail(request, outcome.error)
-        self._free(instance, batch, outcomes[-1].stamps.compute_end - outcomes[0].stamps.compute_start)
+        try:
+            for outcome in outcomes:
+                if outcome.error is None:
+                    self._deliver(outcome)
+                else:
+                    for request in outcome.batch.requests:
+                        if request.state is RequestState.EXECUTING:
+                            self._fail(request, outcome.error)
+        finally:  # whatever goes wrong with an answer, the instance is free
+            self._free(instance, batch, outcomes[-1].stamps.compute_end - outcomes[0].stamps.compute_start)
 
     def streamed(self, batch: Batch, outputs: Outputs) -> None:
         request = batch.requests[0]
@@ -238,17 +245,29 @@ class ServedModel:
             await asyncio.sleep(_DRAIN_POLL_S)
         return True
 
-    def close(self) -> None:
-        """Stop the instances and let go of the model. Requests that still wait are answered with 503."""
+    async def close(self) -> None:
+        """Stop the instances and let go of the model. Requests that still wait are answered with 503.
+
+        A model that hangs in an execution keeps its memory: it cannot be closed under its own feet.
+        """
         self.accepts = False
         self._watch.stop()
         for request in list(self._alive()):
             if not request.is_released:
                 self._give_up(request)
                 self._fail(request, NotReady(f"model {self.config.name!r} was unloaded", retry_after_ms=1_000))
-        for instance in self._instances:
+        # Front ends may hold on to this object for as long as a connection lives; the model's memory must not wait.
+        instances, self._instances = self._instances, ()
+        self._idle.clear()
+        for instance in instances:
             instance.stop()
-        self._model.close()
+        await in_thread(f"close-{self.config.name}", lambda: self._let_go(instances))
+
+    def _let_go(self, instances: Sequence[Instance]) -> None:
+        if all([instance.join(_JOIN_S) for instance in instances]):
+            self._model.close()
+        else:
+            log.warning("model %s is still executing and was left behind", self.config.name)
 
 
 def _completes(request: InferenceRequest) -> bool:

@@ -1,46 +1,49 @@
 """What a person sees once the server is ready: a question for each model, to paste into a shell."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TextIO
-
-import orjson
 
 from guepard.core.model_config import ModelConfig
 from guepard.core.tensor import TensorSpec, empty_array
 
+_SAMPLE_FILE = "sample.json"
 _MAX_MODELS = 4
-_MAX_QUESTION_BYTES = 1_200
+_MAX_QUESTION_BYTES = 2_048
 
 
-def welcome(stream: TextIO, host: str, port: int, configs: Iterable[ModelConfig]) -> None:
-    """Write to `stream` a curl line and the same in Python for each model whose question fits a line or two."""
+def welcome(stream: TextIO, host: str, port: int, questions: Mapping[str, str | None]) -> None:
+    """Write to `stream`, for each model that has a question, a curl line and the same in Python."""
     address = _reachable(host, port)
-    for config in list(configs)[:_MAX_MODELS]:
-        question = _question(config)
-        if question is None:
-            continue
-        url = f"{address}/v2/models/{config.name}/infer"
-        stream.write(f"\nAsk {config.name}:\n\n  curl -s {url} -d {_quoted(question)}\n")
-        stream.write(f"\n  python3 -c {_quoted(_python(url, question))}\n")
+    asked = [(name, question) for name, question in questions.items() if question is not None]
+    for name, question in asked[:_MAX_MODELS]:
+        url = f"{address}/v2/models/{name}/infer"
+        stream.write(f"\nAsk {name}:\n\n")
+        stream.write(f"curl -s {url} -d {_quoted(question)}\n\n")
+        stream.write(f"python3 - <<'END'\n{_python(url, question)}\nEND\n")
     stream.write(f"\nAll models: curl -s -X POST {address}/v2/repository/index\n\n")
     stream.flush()
 
 
-def _reachable(host: str, port: int) -> str:
-    if host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared, not bound
-        host = "localhost"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _question(config: ModelConfig) -> str | None:
-    """A zero-valued request of one row; None where that would fill the screen."""
-    inputs = [_input(spec, config.max_batch_size > 0) for spec in config.inputs if not spec.optional]
-    text = json.dumps({"inputs": inputs})
+def question_for(config: ModelConfig, path: Path) -> str | None:
+    """A V2 request as JSON on one line: the folder's sample.json, else zeros of one row. None if that is too long."""
+    document = _sample(path / _SAMPLE_FILE)
+    if document is None:
+        batched = config.max_batch_size > 0
+        document = {"inputs": [_zeros(spec, batched) for spec in config.inputs if not spec.optional]}
+    text = json.dumps(document)
     return text if len(text) <= _MAX_QUESTION_BYTES else None
 
 
-def _input(spec: TensorSpec, batched: bool) -> dict[str, Any]:
+def _sample(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _zeros(spec: TensorSpec, batched: bool) -> dict[str, Any]:
     shape = [1 if dim == -1 else dim for dim in spec.dims]
     if batched:
         shape = [1, *shape]
@@ -49,9 +52,18 @@ def _input(spec: TensorSpec, batched: bool) -> dict[str, Any]:
     return {"name": spec.name, "datatype": spec.datatype.name, "shape": shape, "data": data}
 
 
+def _reachable(host: str, port: int) -> str:
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared, not bound
+        host = "localhost"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def _python(url: str, question: str) -> str:
-    body = orjson.dumps(question).decode()
-    return f"import urllib.request as u; print(u.urlopen(u.Request({url!r}, {body}.encode())).read().decode())"
+    return (
+        "import urllib.request\n"
+        f"question = {question!r}\n"
+        f"print(urllib.request.urlopen({url!r}, question.encode()).read().decode())"
+    )
 
 
 def _quoted(text: str) -> str:

@@ -8,12 +8,13 @@ connection is not read from until they are done.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Sequence
 from time import monotonic_ns
 from typing import cast
 
-from guepard.core.errors import GuepardError, Overloaded, RequestTimeout, Unsupported
+from guepard.core.errors import GuepardError, InternalError, Overloaded, RequestTimeout, Unsupported
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.protocols.error_body import error_body, http_status
@@ -24,6 +25,8 @@ from guepard.server.http.endpoint import Buffer
 from guepard.server.http.message_reader import Message, MessageReader
 from guepard.server.http.request_head import RequestHead
 from guepard.server.http.response_writer import STATUS_LINES
+
+log = logging.getLogger(__name__)
 
 _MAX_AHEAD = 16
 _VIEW_FROM = 16_384  # bodies from here on are viewed rather than copied out of the read buffer
@@ -165,6 +168,10 @@ class HttpConnection(asyncio.Protocol):
             head.endpoint.start(self, head, body, started)
         except GuepardError as error:
             self.fail_with(error)
+        except Exception:
+            log.exception("a request to %s could not be served", head.path)
+            if self._busy and self._started == started:
+                self.fail_with(InternalError("the request could not be served; the server's log says why"))
 
     def _advance(self) -> None:
         """Take up what was sent ahead, unless the client does not read what it has asked for."""
@@ -190,6 +197,10 @@ class HttpConnection(asyncio.Protocol):
             headers, body = self._head.endpoint.write(self._head, request, response)
         except GuepardError as error:
             self.fail_with(error)
+            return
+        except Exception:
+            log.exception("an answer of %s could not be written", self._head.path)
+            self.fail_with(InternalError("the answer could not be written; the server's log says why"))
             return
         self._reply(200, headers, body, None)
 

@@ -19,16 +19,29 @@ _MODEL = "/v2/models/{model}"
 _VERSION = "/v2/models/{model}/versions/{version}"
 
 
-class ApiRoutes:
-    """The Open Inference Protocol V2 over one data plane. `is_draining` turns readiness off before the end."""
+class Readiness:
+    """Whether traffic should be sent here. `is_stopping` is set first when the server shuts down."""
 
-    def __init__(
-        self, data_plane: DataPlane, control_plane: ControlPlane, guard: Guard, is_draining: Callable[[], bool]
-    ) -> None:
+    def __init__(self, control_plane: ControlPlane) -> None:
+        self.is_stopping = False
+        self._control_plane = control_plane
+
+    def obstacle(self) -> str | None:
+        """Why not, or None when the server is ready."""
+        if self.is_stopping:
+            return "the server is shutting down"
+        unready = self._control_plane.unready()
+        return f"not ready: {', '.join(unready)}" if unready else None
+
+
+class ApiRoutes:
+    """The Open Inference Protocol V2 over one data plane."""
+
+    def __init__(self, data_plane: DataPlane, control_plane: ControlPlane, guard: Guard, readiness: Readiness) -> None:
         self._data_plane = data_plane
         self._control_plane = control_plane
         self._guard = guard
-        self._is_draining = is_draining
+        self._readiness = readiness
 
     def routes(self) -> list[Route]:
         found = [
@@ -66,11 +79,9 @@ class ApiRoutes:
         return Document({"live": True})
 
     def _ready(self, request: DocumentRequest) -> Document:
-        if self._is_draining():
-            return Document({"ready": False, "error": "the server is shutting down"}, 503)
-        unready = self._control_plane.unready()
-        if unready:
-            return Document({"ready": False, "error": f"not ready: {', '.join(unready)}"}, 503)
+        obstacle = self._readiness.obstacle()
+        if obstacle is not None:
+            return Document({"ready": False, "error": obstacle}, 503)
         return Document({"ready": True})
 
     # Models
