@@ -59,6 +59,7 @@ bench-check: $(DEV_READY) debian-packages ## as bench, and fail if a target is m
 .PHONY: docs
 docs: $(DEV_READY) ## write the reference pages anew from the declarations
 	@$(BIN)/python -m guepard.settings.reference
+	@$(BIN)/python -m guepard.cli.reference
 
 .PHONY: wheel
 wheel: $(DEV_READY) ## build the wheel into dist/

@@ -264,7 +264,7 @@ class ServedModel:
         await in_thread(f"close-{self.config.name}", lambda: self._let_go(instances))
 
     def _let_go(self, instances: Sequence[Instance]) -> None:
-        if all([instance.join(_JOIN_S) for instance in instances]):
+        if all(instance.join(_JOIN_S) for instance in instances):
             self._model.close()
         else:
             log.warning("model %s is still executing and was left behind", self.config.name)
