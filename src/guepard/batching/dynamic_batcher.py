@@ -8,7 +8,8 @@ request goes at once, and every 16th goes through `call_soon` to see whether tha
 unless a full batch or one of a preferred size is there first.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import accumulate
 from typing import NamedTuple
 
 from guepard.batching.request_queue import RequestQueue
@@ -52,7 +53,7 @@ class DynamicBatcher:
         self._limit = max(1, max_batch_size)
         self._instances = instances
         self._delay = batching.max_queue_delay_ns if max_batch_size > 1 else 0
-        self._preferred = tuple(sorted(batching.preferred_batch_size, reverse=True))
+        self._preferred = frozenset(batching.preferred_batch_size)
         self._max_queue_size = batching.max_queue_size
         self._max_concurrency = max_concurrency
         self._executing = 0
@@ -74,7 +75,7 @@ class DynamicBatcher:
         Raises: QueueFull, with the predicted wait; the request is then FAILED_ENQUEUE.
         """
         queue = self.queue
-        if queue.count >= self._max_queue_size + self.idle * self._limit:
+        if queue.count >= self._max_queue_size and queue.count >= self._max_queue_size + self._room():
             request.state = RequestState.FAILED_ENQUEUE
             raise QueueFull(
                 f"the queue is full ({self._max_queue_size} requests wait); try again later",
@@ -143,6 +144,10 @@ class DynamicBatcher:
             self._lone = True
         self.dispatch()
 
+    def _room(self) -> int:
+        """How many of those that wait an idle instance may take at once, and which therefore do not fill the queue."""
+        return min(self.idle * self._limit, self._max_concurrency - self._executing)
+
     def _next_batch(self) -> Batch | None:
         room = self._max_concurrency - self._executing
         if not self.queue.count or room <= 0:
@@ -171,10 +176,9 @@ class DynamicBatcher:
         now = self._now()
         for bucket in self.queue.buckets_by_age():
             rows = sum([request.rows for request in bucket])
-            preferred = next((size for size in self._preferred if size <= rows), 0)
             if rows >= self._limit:
                 limit, reason = self._limit, ReleaseReason.FULL
-            elif preferred:
+            elif preferred := self._preferred_rows(bucket):
                 limit, reason = preferred, ReleaseReason.PREFERRED
             elif now >= bucket[0].queue_start + self._delay:
                 limit, reason = self._limit, ReleaseReason.DELAY
@@ -184,6 +188,11 @@ class DynamicBatcher:
             return Batch(requests, rows, reason)
         self._set_timer(self.queue.oldest_bucket()[0].queue_start + self._delay)
         return None
+
+    def _preferred_rows(self, bucket: Iterable[InferenceRequest]) -> int:
+        """The largest preferred size that the first requests of `bucket` make exactly, 0 for none."""
+        sizes = accumulate([request.rows for request in bucket])
+        return max([rows for rows in sizes if rows in self._preferred], default=0)
 
     def _set_timer(self, due: int) -> None:
         if self._timer is not None:

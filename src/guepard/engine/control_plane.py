@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from guepard.core.errors import InputError, LoadError, NotFound, NotReady, PermissionDenied
+from guepard.core.errors import LoadError, NotFound, NotReady, PermissionDenied
 from guepard.core.model_config import ModelConfig
-from guepard.core.names import NAME_RULE, is_model_name
+from guepard.core.names import is_model_name
 from guepard.core.scheduler import Scheduler
 from guepard.core.states import MOVES, ModelReadyState
 from guepard.engine.background import in_thread
-from guepard.engine.data_plane import DataPlane
+from guepard.engine.data_plane import DataPlane, invalid_name
 from guepard.engine.model_loader import LoadedVersion, load_version
 from guepard.engine.model_repository import ModelDefinition, ModelRepository
 from guepard.engine.served_model import ServedModel
@@ -177,10 +177,13 @@ class ControlPlane:
             if status.served is None:
                 status.move(ModelReadyState.LOADING)
                 self._publish()
+            replaces = status.served.config if status.served is not None else None
             try:
                 version, path = self._repository.latest_version(definition)
                 status.version = version
-                loaded = await in_thread(f"load-{name}", lambda: load_version(definition, version, path, self._cpus))
+                loaded = await in_thread(
+                    f"load-{name}", lambda: load_version(definition, version, path, self._cpus, replaces)
+                )
             except LoadError as error:
                 reason = str(error)
                 if status.served is None:
@@ -241,7 +244,7 @@ class ControlPlane:
 
     def _check_allowed(self, name: str) -> None:
         if not is_model_name(name):
-            raise InputError(f"model name {name[:64]!r} is not valid: {NAME_RULE}")
+            raise invalid_name(name)
         if self._frozen:
             raise PermissionDenied(
                 "loading and unloading are off under model_control_mode none; start with --model-control-mode explicit"

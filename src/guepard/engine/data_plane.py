@@ -6,11 +6,17 @@ a front end may keep what it looked up until the number moves.
 
 from collections.abc import Mapping
 
-from guepard.core.errors import NotFound, NotReady
+from guepard.core.errors import InputError, NotFound, NotReady
+from guepard.core.names import NAME_RULE, is_model_name
 from guepard.core.states import ModelReadyState
 from guepard.engine.served_model import ServedModel
 
 _RETRY_AFTER_MS = 1_000
+
+
+def invalid_name(name: str) -> InputError:
+    """What a name that no model can have is answered with, whatever lies where it points."""
+    return InputError(f"model name {name[:64]!r} is not valid: {NAME_RULE}")
 
 
 class DataPlane:
@@ -26,9 +32,11 @@ class DataPlane:
         self.generation += 1
 
     def lookup(self, name: str, version: str | None = None) -> ServedModel:
-        """The version that serves `name`. Raises: NotFound, NotReady."""
+        """The version that serves `name`. Raises: InputError, NotFound, NotReady."""
         served = self._served.get(name)
         if served is None:
+            if not is_model_name(name):
+                raise invalid_name(name)
             if name not in self._absent:
                 raise NotFound(f"unknown model {name!r}")
             state, reason = self._absent[name]

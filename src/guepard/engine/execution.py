@@ -2,7 +2,7 @@
 
 When a batch fails and the model is idempotent, the batch is cut in half and each half runs again, until the request at
 fault stands alone; an `InputError` that names its row needs no search. Models that are not idempotent (Python code,
-unless it says otherwise) give their error to the whole batch.
+unless it says otherwise) fail the whole batch, but only the request that holds that row is told that it was wrong.
 """
 
 import logging
@@ -85,19 +85,31 @@ def _isolate(
     executor: Executor, config: ModelConfig, batch: Batch, stamps: BatchStamps, error: GuepardError
 ) -> list[Outcome]:
     requests = batch.requests
-    if len(requests) == 1 or not config.idempotent:
+    if len(requests) == 1:
         return [Outcome(batch, stamps, (), error)]
     guilty = _holder(requests, error.row) if isinstance(error, InputError) and error.row is not None else None
     if guilty is not None:
         outcomes = [Outcome(_part([guilty]), stamps, (), error)]
         groups = [[request for request in requests if request is not guilty]]
+        if not config.idempotent:
+            return [*outcomes, Outcome(_part(groups[0]), stamps, (), _collateral(config))]
+    elif not config.idempotent:
+        return [Outcome(batch, stamps, (), error)]
     else:
         outcomes = []
         middle = len(requests) // 2
         groups = [requests[:middle], requests[middle:]]
     for group in groups:
         outcomes += _again(executor, config, group, stamps)
-    return outcomes
+    return outcomes or [Outcome(batch, stamps, (), error)]  # nobody waits any more, but the batch is over
+
+
+def _collateral(config: ModelConfig) -> ModelError:
+    """For requests that were right but shared a batch with one that was refused, and may not run a second time."""
+    return ModelError(
+        f"model {config.name!r} refused another request of the same batch, and as it is not idempotent this one was "
+        "not run again"
+    )
 
 
 def _again(

@@ -11,6 +11,7 @@ from guepard.backends.registry import get_backend
 from guepard.core.errors import GuepardError, LoadError
 from guepard.core.model_config import ModelConfig, ModelDescription
 from guepard.core.tensor import TensorSpec
+from guepard.engine.compatibility import incompatibility
 from guepard.engine.model_repository import ModelDefinition
 from guepard.engine.warmup import Timing, warm_up
 
@@ -29,9 +30,12 @@ class LoadedVersion:
     duration_ns: int
 
 
-def load_version(definition: ModelDefinition, version: str, path: Path, cpus: int) -> LoadedVersion:
+def load_version(
+    definition: ModelDefinition, version: str, path: Path, cpus: int, replaces: ModelConfig | None = None
+) -> LoadedVersion:
     """Load one version, warm it up and settle what was left open: batches, execution, instances.
 
+    `replaces`: what serves now and would be replaced, so that its callers must be able to go on.
     Raises: LoadError with a reason that may be shown to clients.
     """
     started = perf_counter_ns()
@@ -51,6 +55,8 @@ def load_version(definition: ModelDefinition, version: str, path: Path, cpus: in
         model = get_backend(definition.backend, path).load(source)
         try:
             loaded = _settle(definition, version, model, cpus, started)
+            if replaces is not None:
+                _check_replacement(replaces, loaded.config)
         except BaseException:
             model.close()
             raise
@@ -62,6 +68,12 @@ def load_version(definition: ModelDefinition, version: str, path: Path, cpus: in
         log.exception("model %s version %s failed to load", definition.name, version)
         raise LoadError(f"loading failed: {type(error).__name__}") from error
     return loaded
+
+
+def _check_replacement(old: ModelConfig, new: ModelConfig) -> None:
+    broken = incompatibility(old, new)
+    if broken is not None:
+        raise LoadError(f"callers of the version that serves would fail: {broken}; unload the model first to change it")
 
 
 def _settle(definition: ModelDefinition, version: str, model: LoadedModel, cpus: int, started: int) -> LoadedVersion:

@@ -5,6 +5,7 @@ clients, so every one is checked before it becomes part of a path.
 """
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from guepard.core.names import is_model_name, is_version
 from guepard.core.tensor import TensorSpec
 
 log = logging.getLogger(__name__)
+
+# Names that somebody meant as a version: 01, -1, 1.0, "3 ", digits of other scripts.
+_LIKE_A_VERSION = re.compile(r"[\s\d.+-]*\d[\s\d.+-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class ModelRepository:
         for folder in _subfolders(path):
             if is_version(folder.name):
                 versions.append(folder)
-            elif folder.name.lstrip("+-").isdigit():
+            elif _LIKE_A_VERSION.fullmatch(folder.name):
                 self._report(folder, "a version folder that is no plain decimal of 1 or more is left out: %s")
         if versions:
             latest = max(versions, key=lambda folder: int(folder.name))

@@ -59,7 +59,7 @@ class ServedModel:
         self._model = model
         self._signature = Signature(config)
         self._batcher = DynamicBatcher(
-            max_batch_size=config.max_batch_size,
+            max_batch_size=1 if config.decoupled else config.max_batch_size,  # a stream has one caller
             batching=config.dynamic_batching,
             instances=len(executors),
             max_concurrency=config.max_concurrency,

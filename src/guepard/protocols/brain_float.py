@@ -7,7 +7,7 @@ from guepard.core.tensor import Array
 
 def from_float32(values: Array) -> Array:
     """FP32 -> uint16 bit patterns, rounding to nearest, ties to even. NaN stays NaN."""
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    bits = np.asarray(values, np.float32, order="C").view(np.uint32)
     rounded = bits + (((bits >> 16) & 1) + 0x7FFF)
     nan = np.isnan(values)
     if nan.any():
@@ -17,4 +17,4 @@ def from_float32(values: Array) -> Array:
 
 def to_float32(patterns: Array) -> Array:
     """uint16 bit patterns -> FP32, exactly."""
-    return (np.ascontiguousarray(patterns, np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return (np.asarray(patterns, np.uint16, order="C").astype(np.uint32) << 16).view(np.float32)

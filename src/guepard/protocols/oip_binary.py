@@ -31,7 +31,10 @@ def decode_array(name: str, datatype: str, shape: list[int], body: bytes | memor
         raise InputError(
             f"input {name!r}: {datatype} of shape {shape} takes {expected} bytes, binary_data_size is {size}"
         )
-    array: Array = _ndarray(shape, entry.dtype, body, start) if size else np.empty(shape, entry.dtype)
+    if size:
+        array: Array = _ndarray(shape, entry.dtype, body, start)
+    else:
+        array = _empty(name, shape, entry.dtype)
     if entry.kind == "bool" and size and int(array.view(np.uint8).max()) > 1:
         raise InputError(f"input {name!r}: a BOOL byte must be 0 or 1")
     return array
@@ -57,10 +60,15 @@ def _decode_strings(name: str, shape: list[int], data: memoryview) -> Array:
     if len(elements) != expected:
         came = f"more than {expected}" if len(elements) > expected else len(elements)
         raise InputError(f"input {name!r}: shape {shape} needs {expected} elements, the binary data holds {came}")
-    array = np.empty(expected, object)
-    array[:] = elements
+    array = _empty(name, shape, np.dtype(object))
+    array.reshape(-1)[:] = elements
+    return array
+
+
+def _empty(name: str, shape: list[int], dtype: np.dtype) -> Array:
+    """A shape with a 0 in it needs no data, whatever its other dimensions claim."""
     try:
-        return array.reshape(shape)
+        return np.empty(shape, dtype)
     except (ValueError, OverflowError):
         raise InputError(f"input {name!r}: shape {shape} is beyond what an array can have") from None
 

@@ -5,6 +5,7 @@ bytes that stand before each output's data for every shape that has been answere
 """
 
 from collections.abc import Iterable, Sequence
+from reprlib import repr as shortened
 from typing import Any
 
 import msgspec
@@ -209,7 +210,9 @@ def _binary_size(tensor: WireTensor[Any], where: str) -> int | None:
         raise InputError(f"input {tensor.name!r}: both data and binary_data_size; send one of them")
     size = parameters["binary_data_size"]
     if not is_whole(size) or size < 0:
-        raise InputError(f"{where}.parameters.binary_data_size: expected a whole number of 0 or more, got {size!r}")
+        raise InputError(
+            f"{where}.parameters.binary_data_size: expected a whole number of 0 or more, got {shortened(size)}"
+        )
     return int(size)
 
 

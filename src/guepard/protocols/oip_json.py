@@ -7,6 +7,7 @@ tensor is decoded on its own, and what is wrong is named precisely.
 
 from collections.abc import Sequence
 from math import prod
+from reprlib import repr as shortened
 
 import msgspec
 import numpy as np
@@ -52,9 +53,9 @@ def tensor_from_raw(name: str, datatype: str, shape: list[int], raw: msgspec.Raw
         raise InputError(f"{where}.data: expected an array, got {_json_kind(text)}")
     if depth > MAX_RANK:
         raise InputError(f"{label}: nested too deeply (more than {MAX_RANK} levels)")
-    if depth not in (1, len(shape)):
+    if depth not in (1, _full_depth(shape)):
         raise InputError(
-            f"{label} is nested {depth} deep but shape {shape} has {len(shape)} dimensions; "
+            f"{label} is nested {depth} deep where shape {shape} nests {_full_depth(shape)} deep; "
             "send flat or fully nested data"
         )
     try:
@@ -86,20 +87,17 @@ def _array(label: str, datatype: str, values: list[object]) -> Array:
         return np.array(values, entry.dtype)
     except OverflowError:
         index = next(i for i, value in enumerate(values) if not 0 <= value < 2**64)  # type: ignore[operator]
-        raise InputError(f"{label}[{index}]: {values[index]} does not fit {datatype}") from None
+        raise InputError(f"{label}[{index}]: {shortened(values[index])} does not fit {datatype}") from None
 
 
 def _depth(text: bytes) -> int:
     """How many arrays open before the first element."""
-    depth = 0
-    for byte in text:
-        if byte == 0x5B:  # [
-            depth += 1
-        elif byte not in b" \t\r\n":
-            break
-        if depth > MAX_RANK:
-            break
-    return depth
+    return text.count(b"[", 0, len(text) - len(text.lstrip(b"[ \t\r\n")))
+
+
+def _full_depth(shape: Sequence[int]) -> int:
+    """How deep fully nested data of `shape` goes: lists end where there is nothing left to hold."""
+    return shape.index(0) + 1 if 0 in shape else len(shape)
 
 
 def _check_nesting(label: str, values: Sequence[object], shape: Sequence[int]) -> None:

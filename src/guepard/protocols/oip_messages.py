@@ -22,23 +22,32 @@ _FP32_BOUND = 3.4028235677973366e38
 _BF16_BOUND = 3.3961775292304601e38
 
 
+MAX_RANK = 32
+
+# Bounds on what is multiplied, compared, quoted in errors and written to logs, where a whole body of it would hurt.
+Shape = Annotated[list[Annotated[int, Meta(ge=0, le=2**63 - 1)]], Meta(max_length=MAX_RANK)]
+ShortText = Annotated[str, Meta(max_length=1_024)]
+Id = Annotated[str, Meta(max_length=8_192)]
+Parameters = dict[ShortText, Any]
+
+
 class WireTensor(msgspec.Struct, Generic[Data], gc=False):
-    name: str
-    shape: list[Annotated[int, Meta(ge=0)]]
-    datatype: str
+    name: ShortText
+    shape: Shape
+    datatype: ShortText
     data: Data | msgspec.UnsetType = msgspec.UNSET
-    parameters: dict[str, Any] | None = None
+    parameters: Parameters | None = None
 
 
 class WireOutput(msgspec.Struct, gc=False):
-    name: str
-    parameters: dict[str, Any] | None = None
+    name: ShortText
+    parameters: Parameters | None = None
 
 
 class WireRequest(msgspec.Struct, Generic[Data], gc=False):
     inputs: list[WireTensor[Data]]
-    id: str | None = None
-    parameters: dict[str, Any] | None = None
+    id: Id | None = None
+    parameters: Parameters | None = None
     outputs: list[WireOutput] | None = None
 
 
@@ -60,8 +69,6 @@ ELEMENT_TYPES: dict[str, Any] = {
     **{f"INT{bits}": _integers(bits, signed=True) for bits in (8, 16, 32, 64)},
     **{f"UINT{bits}": _integers(bits, signed=False) for bits in (8, 16, 32, 64)},
 }
-
-MAX_RANK = 32
 
 _request_decoders: dict[str | None, msgspec.json.Decoder[WireRequest[Any]]] = {}
 _data_decoders: dict[tuple[str, int], msgspec.json.Decoder[Any]] = {}

@@ -1,6 +1,7 @@
 """Parameters of an OIP request that have a meaning of their own, and what a model is allowed to see of the rest."""
 
 from collections.abc import Mapping
+from reprlib import repr as shortened
 from typing import Any
 
 from guepard.core.errors import InputError, Unsupported
@@ -43,7 +44,7 @@ def whole(key: str, value: object) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 19:
         return int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63:
-        raise InputError(f"parameters.{key}: expected a whole number of 0 or more, got {value!r}")
+        raise InputError(f"parameters.{key}: expected a whole number of 0 or more, got {shortened(value)}")
     return value
 
 

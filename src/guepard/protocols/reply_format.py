@@ -1,5 +1,7 @@
 """How the caller wants each output written: as JSON or as binary tensor data."""
 
+from collections import Counter
+from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
 from guepard.core.errors import InputError
@@ -36,7 +38,7 @@ def requested(
         return None, plain
     names = tuple([output.name for output in outputs])
     if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        (twice, _), *_ = Counter(names).most_common(1)
         raise InputError(f"outputs: {twice!r} is asked for twice; name each output once")
     overrides: dict[str, bool] = {}
     for index, output in enumerate(outputs):
@@ -51,5 +53,5 @@ def requested(
 
 def flag(field: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise InputError(f"{field}: expected true or false, got {value!r}")
+        raise InputError(f"{field}: expected true or false, got {shortened(value)}")
     return value

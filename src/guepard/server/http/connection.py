@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection: answers its requests in order and keeps to its bounds.
 
-The road of a repeated request: what came begins with a head that this connection has seen before and ends with its
-body, so reading it is one comparison (ADR 0002). Everything else goes through the MessageReader.
+The road of most requests: what came begins with a head that has been seen before, and its body ends it, so reading it
+is one look-up (ADR 0002). Everything else goes through the MessageReader.
 
 Requests are answered one after another. Those that a client sends ahead wait in `_ahead`; beyond `_MAX_AHEAD` the
 connection is not read from until they are done.
@@ -22,6 +22,7 @@ from guepard.server.http import response_writer
 from guepard.server.http.access import log_exchange, new_request_id
 from guepard.server.http.context import HttpContext
 from guepard.server.http.endpoint import Buffer
+from guepard.server.http.head_memo import HEAD_END
 from guepard.server.http.message_reader import Message, MessageReader
 from guepard.server.http.request_head import RequestHead
 from guepard.server.http.response_writer import STATUS_LINES
@@ -45,6 +46,7 @@ class HttpConnection(asyncio.Protocol):
         "_context",
         "_eof",
         "_head",
+        "_heads",
         "_lingering",
         "_permit",
         "_quiet",
@@ -59,6 +61,7 @@ class HttpConnection(asyncio.Protocol):
 
     def __init__(self, context: HttpContext) -> None:
         self._context = context
+        self._heads = context.heads
         self._reader = MessageReader(context, self._take, self._send_continue)
         self._transport: asyncio.Transport | None = None
         # The request being answered.
@@ -88,21 +91,23 @@ class HttpConnection(asyncio.Protocol):
             self._close()
 
     def data_received(self, data: bytes) -> None:
-        memo = self._reader.memo
-        if memo is not None and self._quiet and data.startswith(memo.wire):
-            try:
-                if len(data) == memo.wire_length:
-                    self._context.admission.acquire(memo.content_length)
-                    start = len(memo.wire)
-                    body = data[start:] if len(data) < _VIEW_FROM else memoryview(data)[start:]
-                    self._begin(memo, body, monotonic_ns(), memo.content_length)
-                    return
-                if len(data) < memo.wire_length:
-                    self._quiet = False
-                    self._reader.collect(memo, data)
-                    return
-            except Overloaded:
-                pass  # the reader meets the same bound, and knows how to refuse
+        if self._quiet:
+            start = data.find(HEAD_END) + 4
+            head = self._heads.get(data[:start])
+            if head is not None:
+                length = head.content_length
+                try:
+                    if len(data) - start == length:
+                        self._context.admission.acquire(length)
+                        body = data[start:] if length < _VIEW_FROM else memoryview(data)[start:]
+                        self._begin(head, body, monotonic_ns(), length)
+                        return
+                    if len(data) - start < length:
+                        self._reader.collect(head, memoryview(data)[start:])
+                        self._quiet = False
+                        return
+                except Overloaded:
+                    pass  # the reader meets the same bound, and knows how to refuse
         self._quiet = False
         self._reader.feed(data)
         if not self._busy and not self._ahead:
@@ -232,7 +237,7 @@ class HttpConnection(asyncio.Protocol):
         length = 0
         for part in body:
             length += len(part)
-        if not head.keep_alive or self._eof or context.draining or (self._reader.deaf and not self._ahead):
+        if not head.keep_alive or (not self._ahead and (self._eof or context.draining or self._reader.deaf)):
             self._closing = True
             headers += response_writer.CLOSE
         elif head.version == "1.0":
@@ -282,6 +287,8 @@ class HttpConnection(asyncio.Protocol):
             self._advance()
         else:
             self._quiet = self._reader.at_boundary
+            if not self._quiet and self._reader.awaits_leave:
+                self._send_continue()
 
     # The end
 

@@ -12,6 +12,8 @@ _CHARSETS = ("utf-8", "utf8", "us-ascii")
 
 def check_media_type(head: RequestHead, allowed: frozenset[str]) -> None:
     """Accept a missing type and those in `allowed`. Raises: UnsupportedMediaType that names what came."""
+    if head.headers.get(b"content-type") == b"application/json" and b"content-encoding" not in head.headers:
+        return  # what nearly everybody sends
     encoding = head.text(b"content-encoding")
     if encoding and encoding.strip().lower() != "identity":
         raise UnsupportedMediaType(

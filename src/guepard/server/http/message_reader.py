@@ -1,8 +1,8 @@
 """Bytes of one connection into requests, without a socket.
 
-The road of a repeated request is the connection's: it compares what came with `memo` and needs no reader. Everything
-else goes through httptools, which is strict about framing: two lengths, a length with a sign, bare line feeds and
-folded headers are all refused.
+Messages whose head is known already do not pass here: the connection looks them up in the HeadMemo, which this reader
+fills. Everything else goes through httptools, which is strict about framing: two lengths, a length with a sign, bare
+line feeds and folded headers are all refused.
 """
 
 from collections.abc import Callable
@@ -17,6 +17,7 @@ from guepard.core.errors import (
     HeadersTooLarge,
     InputError,
     PayloadTooLarge,
+    Unsupported,
 )
 from guepard.server.http.context import HttpContext
 from guepard.server.http.endpoint import Buffer
@@ -49,18 +50,18 @@ class MessageReader:
         "_body",
         "_context",
         "_emit",
+        "_expects_first",
         "_filled",
+        "_first_head",
         "_headers",
         "_parser",
         "_refusal",
         "_send_continue",
         "_target",
-        "_whole",
         "deaf",
         "head_bytes",
         "head_since",
         "incoming",
-        "memo",
         "since",
     )
 
@@ -76,8 +77,8 @@ class MessageReader:
         self._body: Buffer = b""
         self._filled = -1  # bytes of `_body` that have come, while it is collected without the parser
         self._refusal: GuepardError | None = None
-        self._whole: RequestHead | None = None  # of the last message that came whole
-        self.memo: RequestHead | None = None
+        self._expects_first = True  # whether no head has been completed by the data being fed
+        self._first_head: RequestHead | None = None  # the first that was, unless it was refused
         self.incoming: RequestHead | None = None  # the head of the message whose body is being read
         self.head_bytes = 0  # what has come of a head that is not complete
         self.head_since = 0
@@ -88,6 +89,11 @@ class MessageReader:
     def at_boundary(self) -> bool:
         """Whether nothing of a next message has come."""
         return self.incoming is None and self.head_bytes == 0 and not self.deaf
+
+    @property
+    def awaits_leave(self) -> bool:
+        """Whether a client may be waiting for leave to send its body."""
+        return self.incoming is not None and self.incoming.expects_continue and not self._body
 
     def feed(self, data: bytes) -> None:
         if self.deaf:
@@ -101,7 +107,8 @@ class MessageReader:
             if not self.head_bytes:
                 self.head_since = self.since
             self.head_bytes += len(data)
-        self._whole = None
+        self._expects_first = True
+        self._first_head = None
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -109,24 +116,24 @@ class MessageReader:
             return
         except httptools.HttpParserError as error:
             if not self.deaf:
-                self.refuse(InputError(f"malformed HTTP request: {error}"))
+                self.refuse(self._malformed(error))
             return
         if self.incoming is None and self.head_bytes > self._context.limits.max_head_bytes:
             self.refuse(self._head_too_large())
-        elif fresh and self._whole is not None and self.at_boundary:
-            self._remember(self._whole, data)
+        elif fresh and self._first_head is not None:
+            self._context.heads.remember(data, self._first_head)
 
-    def collect(self, memo: RequestHead, data: bytes) -> None:
-        """Take up a message that begins with the head of `memo` but is not whole: its body needs no parser.
+    def collect(self, head: RequestHead, start: bytes | memoryview) -> None:
+        """Take up a message of which the known `head` and the `start` of the body have come: it needs no parser.
 
         Raises: Overloaded, and then nothing was taken.
         """
-        self._context.admission.acquire(memo.content_length)
-        self.incoming = memo
+        self._context.admission.acquire(head.content_length)
+        self.incoming = head
         self._refusal = None
-        self._body = bytearray(memo.content_length)
+        self._body = bytearray(head.content_length)
         self._filled = 0
-        self._collect(memoryview(data)[len(memo.wire) :])
+        self._collect(start)
 
     def refuse(self, error: GuepardError) -> None:
         """Give up on the message that is being read, emit `error` in its stead and read no further."""
@@ -159,6 +166,7 @@ class MessageReader:
     def on_headers_complete(self) -> None:
         if self.deaf:
             return
+        is_first, self._expects_first = self._expects_first, False
         context = self._context
         parser = self._parser
         size = len(self._target) + sum([len(name) + len(value) + 4 for name, value in self._headers])
@@ -183,9 +191,11 @@ class MessageReader:
         self.incoming = head
         self.head_bytes = 0
         if self._refusal is None:
+            if is_first:
+                self._first_head = head
             if head.expects_continue:
                 self._send_continue()
-        elif head.is_chunked or head.expects_continue or head.content_length > _SMALL_BODY:
+        elif head.is_chunked or b"expect" in head.headers or head.content_length > _SMALL_BODY:
             self.refuse(self._refusal)
 
     def on_body(self, data: bytes) -> None:
@@ -221,6 +231,7 @@ class MessageReader:
         head.endpoint = context.router.unmatched
         if head.version not in ("1.1", "1.0"):
             raise InputError(f"HTTP/{head.version} is not spoken here; use HTTP/1.1")
+        _check_framing(head)
         head.endpoint = context.router.resolve(head)
         if b"expect" in head.headers and not head.expects_continue:
             raise ExpectationFailed("the only expectation that can be met is 100-continue")
@@ -247,19 +258,9 @@ class MessageReader:
     def _complete(self) -> None:
         head, body, refusal = self.incoming, self._body, self._refusal
         assert head is not None
-        self._whole = head
         self._forget()
         permit = 0 if refusal is not None else max(head.content_length, len(body))
         self._emit(Message(head, body, self.since, permit, refusal))
-
-    def _remember(self, head: RequestHead, data: bytes) -> None:
-        """Keep `head` for later requests if `data` was one message with it, and the head's bytes are thus known."""
-        size = len(data) - head.content_length
-        reusable = head.keep_alive and not head.is_chunked and not head.expects_continue
-        if reusable and data.find(b"\r\n\r\n") == size - 4:
-            head.wire = data[:size]
-            head.wire_length = len(data)
-            self.memo = head
 
     def _go_on_without_upgrade(self, rest: bytes) -> None:
         """A client offers another protocol, h2c for instance: its head is read again without the offer.
@@ -281,6 +282,11 @@ class MessageReader:
         self._body = b""
         self.head_bytes = 0
 
+    def _malformed(self, error: httptools.HttpParserError) -> InputError:
+        if self._parser.get_method() == b"PRI":
+            return InputError("HTTP/2 is not spoken here; use HTTP/1.1")
+        return InputError(f"malformed HTTP request: {error}")
+
     def _body_too_large(self) -> PayloadTooLarge:
         limit = self._context.limits.max_request_bytes
         return PayloadTooLarge(f"the request body is larger than {limit} bytes (max_request_bytes)")
@@ -290,3 +296,15 @@ class MessageReader:
         return HeadersTooLarge(
             f"the request head is larger than {limits.max_head_bytes} bytes or has over {limits.max_headers} headers"
         )
+
+
+def _check_framing(head: RequestHead) -> None:
+    """What the parser lets pass and a proxy in front may read another way. Raises: InputError, Unsupported."""
+    if head.version == "1.1" and b"host" not in head.headers:
+        raise InputError("the Host header is missing; HTTP/1.1 needs one")
+    if head.is_chunked:
+        if head.version == "1.0":
+            raise InputError("HTTP/1.0 has no Transfer-Encoding; send Content-Length or use HTTP/1.1")
+        coding = head.headers[b"transfer-encoding"]
+        if coding.lower() != b"chunked":
+            raise Unsupported(f"Transfer-Encoding: {coding.decode('latin-1')[:64]!r} is not read; send chunked alone")

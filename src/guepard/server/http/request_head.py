@@ -1,8 +1,4 @@
-"""The head of one HTTP request, read once and understood once.
-
-Clients send the same head again and again, so a connection keeps the last one: when the next request begins with the
-very same bytes, they are not parsed a second time (ADR 0002).
-"""
+"""The head of one HTTP request. Nothing of it changes once an endpoint has looked at it, so it may be shared."""
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -18,11 +14,7 @@ _UPGRADE_HEADERS = (b"upgrade", b"http2-settings", b"connection")
 
 
 class RequestHead:
-    """Method, target and headers. Names of `headers` are lower-case; repeated ones are joined by a comma.
-
-    `wire` is the exact bytes of the head when a later request may be recognised by them, else empty. `wire_length` is
-    then the length of the whole message.
-    """
+    """Method, target and headers. Names of `headers` are lower-case; repeated ones are joined by a comma."""
 
     __slots__ = (
         "content_length",
@@ -39,9 +31,8 @@ class RequestHead:
         "query",
         "request_id",
         "target",
+        "upgrades",
         "version",
-        "wire",
-        "wire_length",
     )
 
     def __init__(
@@ -59,13 +50,12 @@ class RequestHead:
         length = self.headers.get(b"content-length")
         self.content_length = int(length) if length else 0
         self.is_chunked = b"transfer-encoding" in self.headers
+        self.upgrades = b"upgrade" in self.headers
         self.expects_continue = self.headers.get(b"expect", b"").lower() == b"100-continue"
         self.request_id = self.headers.get(b"x-request-id", b"")[:128]
         self.endpoint: Endpoint
         self.params: dict[str, str] = {}  # what the route's template names
         self.note: Any = None  # whatever the endpoint worked out from this head
-        self.wire = b""
-        self.wire_length = -1
 
     def text(self, name: bytes) -> str | None:
         """A header's value, or None when the request has no such header."""
@@ -76,6 +66,7 @@ class RequestHead:
         """The wire form of this head without its offer to switch to another protocol."""
         lines = [b"%b %b HTTP/%b" % (self.method.encode(), self.target, self.version.encode())]
         lines += [b"%b: %b" % header for header in self.headers.items() if header[0] not in _UPGRADE_HEADERS]
+        lines.append(b"connection: keep-alive" if self.keep_alive else b"connection: close")
         return b"\r\n".join((*lines, b"", b""))
 
 

@@ -37,6 +37,11 @@ class _Unmatched:
         pass
 
 
+_Found = tuple[dict[str, Endpoint], dict[str, str]]
+
+_MAX_KNOWN = 1_024
+
+
 class Router:
     """Looks routes up by the number of their segments and by every segment that is not in braces."""
 
@@ -45,6 +50,7 @@ class Router:
         self.no_head = RequestHead("", b"", [], keep_alive=False)
         self.no_head.endpoint = self.unmatched
         self._templates: dict[int, list[tuple[tuple[str, ...], dict[str, Endpoint]]]] = {}
+        self._known: dict[str, _Found] = {}  # paths that were asked for before
         self.labels: set[str] = set()
         for route in routes:
             self._add(route)
@@ -65,18 +71,23 @@ class Router:
 
         Fixed segments win over those in braces. HEAD is answered wherever GET is.
         """
-        segments = _segments(head.path)
+        methods, head.params = self._known.get(head.path) or self._find(head.path)
+        endpoint = methods.get("GET" if head.method == "HEAD" else head.method)
+        if endpoint is None:
+            allowed = ", ".join(sorted(methods.keys() | ({"HEAD"} if "GET" in methods else set())))
+            raise MethodNotAllowed(f"{head.method[:32]} is not allowed here; use {allowed}", allow=allowed)
+        return endpoint
+
+    def _find(self, path: str) -> _Found:
+        segments = _segments(path)
         for template, methods in self._templates.get(len(segments), ()):
             params = _match(template, segments)
-            if params is None:
-                continue
-            endpoint = methods.get("GET" if head.method == "HEAD" else head.method)
-            if endpoint is None:
-                allowed = ", ".join(sorted(methods))
-                raise MethodNotAllowed(f"{head.method[:32]} is not allowed here; use {allowed}", allow=allowed)
-            head.params = params
-            return endpoint
-        raise NotFound(f"no route {head.path[:256]!r}; the API begins at /v2")
+            if params is not None:
+                if len(self._known) >= _MAX_KNOWN:
+                    self._known.clear()
+                self._known[path] = (methods, params)
+                return methods, params
+        raise NotFound(f"no route {path[:256]!r}; the API begins at /v2")
 
 
 def _segments(path: str) -> tuple[str, ...]:
