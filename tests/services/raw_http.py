@@ -68,6 +68,9 @@ class RawClient:
         return self
 
     def __exit__(self, *details: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._socket.close()
 
     def send(self, data: bytes) -> None:

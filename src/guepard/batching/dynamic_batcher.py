@@ -1,9 +1,8 @@
 """When an instance is free, what goes.
 
 The batch is decided late: while instances are busy the queue grows, and an instance that becomes free takes what is
-there. When one is idle already there is no timer either. Requests that one turn of the event loop decoded leave
-together, through one `call_soon`; but that costs a turn of its own, so while turns have been bringing single requests a
-request goes at once, and every 16th goes through `call_soon` to see whether that is still so (ADR 0003).
+there. When one is idle already there is no timer either: requests that one turn of the event loop decoded leave
+together, through one `call_soon`, or at once while turns bring single requests (LoneSense).
 `max_queue_delay_ns` above 0 has Triton's meaning instead: an idle instance waits until the oldest request is that old,
 unless a full batch or one of a preferred size is there first.
 """
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import NamedTuple
 
+from guepard.batching.lone_sense import LoneSense
 from guepard.batching.request_queue import RequestQueue
 from guepard.core.errors import QueueFull
 from guepard.core.model_config import MILLISECOND, DynamicBatching
@@ -20,9 +20,6 @@ from guepard.core.request import InferenceRequest, RequestState
 from guepard.core.scheduler import Scheduler, TimerHandle
 
 _PENDING = RequestState.PENDING
-
-_LONE_TURNS = 4  # single-request turns in a row before requests go at once
-_LONE_PROBE = 16  # one in so many lone requests waits for the turn's end
 
 
 class Batch(NamedTuple):
@@ -62,8 +59,7 @@ class DynamicBatcher:
         self._release = release
         self._turn_pending = False
         self._dispatching = False
-        self._lone = False
-        self._lone_count = 0
+        self._sense = LoneSense()
         self._timer: TimerHandle | None = None
         self._timer_at = 0
         self._row_ns = 0.0
@@ -95,11 +91,10 @@ class DynamicBatcher:
             return
         if queue.rows >= self._limit:
             if self._limit > 1:
-                self._lone = False
+                self._sense.turn_was_full()
             self.dispatch()
         elif not self._turn_pending:
-            self._lone_count += 1
-            if self._lone and self._lone_count % _LONE_PROBE:
+            if self._sense.goes_at_once():
                 self.dispatch()
             else:
                 self._turn_pending = True
@@ -137,11 +132,7 @@ class DynamicBatcher:
 
     def _turn_ended(self) -> None:
         self._turn_pending = False
-        if self.queue.count > 1:
-            self._lone = False
-            self._lone_count = 0
-        elif self._lone_count >= _LONE_TURNS:
-            self._lone = True
+        self._sense.turn_ended(self.queue.count)
         self.dispatch()
 
     def _room(self) -> int:

@@ -43,7 +43,7 @@ class Signature:
     def _bind_only(self, request: InferenceRequest, spec: TensorSpec, tensor: Tensor) -> None:
         array = tensor.array
         shape = array.shape
-        if tensor.datatype != spec.datatype.name or not self._batched or shape[1:] != spec.dims:
+        if tensor.datatype != spec.datatype.name or not self._batched or not shape or shape[1:] != spec.dims:
             self._check(spec, tensor)
         request.arrays = (array,)
         request.rows = shape[0] if self._batched else 1

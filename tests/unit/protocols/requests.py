@@ -57,6 +57,11 @@ def binary_tensor(datatype: str, shape: Any, size: Any, name: str = "x") -> dict
     return {"name": name, "shape": shape, "datatype": datatype, "parameters": {"binary_data_size": size}}
 
 
+def spelled(data: str, datatype: str = "FP32", shape: str = "[1]") -> str:
+    """A request whose data and shape are spelled as no JSON writer would."""
+    return f'{{"inputs":[{{"name":"x","shape":{shape},"datatype":"{datatype}","data":{data}}}]}}'
+
+
 def decode_json(body: Any, codec: OipCodec | None = None) -> InferenceRequest:
     """Decode `body`: bytes or text as they are, anything else as JSON."""
     return (codec or OipCodec(config_of())).decode_json(_bytes(body), NoSender(), 0)

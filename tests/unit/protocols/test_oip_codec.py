@@ -14,8 +14,8 @@ from guepard.core.tensor import TensorSpec
 from guepard.protocols.oip_codec import OipCodec
 from guepard.protocols.reply_format import BINARY, JSON
 from tests.unit.protocols.requests import (
-    X,
     NoSender,
+    X,
     binary_tensor,
     config_of,
     decode_binary,

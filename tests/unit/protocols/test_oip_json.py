@@ -11,7 +11,7 @@ from guepard.core.tensor import TensorSpec
 from guepard.protocols.brain_float import from_float32
 from guepard.protocols.oip_codec import OipCodec
 from guepard.protocols.oip_json import encode_array, shared_datatype
-from tests.unit.protocols.requests import config_of, decode_json, only, tensor
+from tests.unit.protocols.requests import config_of, decode_json, only, spelled, tensor
 
 
 def request_of(datatype: str, shape: Any, data: Any) -> dict[str, Any]:
@@ -121,12 +121,11 @@ def test_a_value_that_does_not_fit_is_named_and_never_narrowed(datatype: str, va
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "1" + "0" * 400])
 def test_a_number_beyond_every_float_is_refused(number: str) -> None:
     with pytest.raises(InputError, match=r"input 'x': data\[0\]: number out of range"):
-        decode_json('{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[%s]}]}' % number)
+        decode_json(spelled(f"[{number}]", "FP64"))
 
 
 def test_a_huge_integer_is_not_repeated_in_full() -> None:
-    number = "1" + "0" * 4_000
-    body = '{"inputs":[{"name":"x","shape":[1],"datatype":"UINT64","data":[%s]}]}' % number
+    body = spelled(f"[{10**4_000}]", "UINT64")
     with pytest.raises(InputError, match="does not fit UINT64") as caught:
         decode_json(body, codec_of("UINT64"))
     assert len(str(caught.value)) < 200
@@ -135,7 +134,7 @@ def test_a_huge_integer_is_not_repeated_in_full() -> None:
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "nan", "0x1", "01", "1.", "+1", "'a'"])
 def test_what_is_no_json_is_no_number(word: str) -> None:
     with pytest.raises(InputError, match="request body: not valid JSON"):
-        decode_json('{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[%s]}]}' % word)
+        decode_json(spelled(f"[{word}]"))
 
 
 @pytest.mark.parametrize(
@@ -190,20 +189,20 @@ def test_nesting_without_end_is_refused() -> None:
     for depth in (33, 500):
         deep = "[" * depth + "1" + "]" * depth
         with pytest.raises(InputError, match="input 'x': data: nested too deeply"):
-            decode_json('{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":%s}]}' % deep)
+            decode_json(spelled(deep))
     endless = "[" * 100_000 + "]" * 100_000
     for body in (
-        '{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":%s}]}',
-        '{"ignored":%s,"inputs":[]}',
-        '{"parameters":{"p":%s},"inputs":[]}',
-        "%s",
+        spelled(endless),
+        f'{{"ignored":{endless},"inputs":[]}}',
+        f'{{"parameters":{{"p":{endless}}},"inputs":[]}}',
+        endless,
     ):
         with pytest.raises(InputError):
-            decode_json(body % endless)
+            decode_json(body)
 
 
 def test_white_space_between_brackets_means_nothing() -> None:
-    body = '{"inputs":[{"name":"x","shape":[1,1],"datatype":"FP32","data": [ \n\t [ \r 5 ] ] }]}'
+    body = spelled(" [ \n\t [ \r 5 ] ] ", shape="[ 1 , 1 ]")
     assert only(decode_json(body)).tolist() == [[5.0]]
 
 
@@ -246,10 +245,10 @@ def test_outputs_are_written_flat_and_row_major(datatype: str, array: Any, text:
 def test_what_json_has_no_number_for_is_refused(datatype: str, value: float) -> None:
     plain = np.array([1, value, 2], np.float32)
     array = from_float32(plain) if datatype == "BF16" else plain.astype(DATATYPES[datatype].dtype)
-    with pytest.raises(NotAcceptable, match="output 'y' holds NaN or an infinity.*ask for it as binary data"):
+    with pytest.raises(NotAcceptable, match=r"output 'y' holds NaN or an infinity.*ask for it as binary data"):
         encode_array(TensorSpec("y", datatype, [-1]), array)
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
-    with pytest.raises(NotAcceptable, match="output 'y' holds bytes that are not UTF-8.*as binary data"):
+    with pytest.raises(NotAcceptable, match=r"output 'y' holds bytes that are not UTF-8.*as binary data"):
         encode_array(TensorSpec("y", "BYTES", [-1]), np.array([b"ok", b"\xff"], object))

@@ -47,7 +47,7 @@ def test_many_outputs_are_compared_in_one_pass() -> None:
 
 @pytest.mark.parametrize("value", [1, 0, "true", None, []])
 def test_a_flag_is_true_or_false(value: object) -> None:
-    with pytest.raises(InputError, match="parameters.binary_data_output: expected true or false, got"):
+    with pytest.raises(InputError, match=r"parameters.binary_data_output: expected true or false, got"):
         requested(None, {"binary_data_output": value})
     with pytest.raises(InputError, match=r"outputs\[1\].parameters.binary_data: expected true or false, got"):
         requested([output("a"), output("b", binary_data=value)], None)

@@ -1,0 +1,26 @@
+"""Permits for request bodies."""
+
+import pytest
+
+from guepard.core.errors import Overloaded
+from guepard.limits.admission import Admission
+
+
+def test_permits_add_up_to_the_bound_and_come_back() -> None:
+    admission = Admission(100)
+    admission.acquire(60)
+    admission.acquire(40)
+    with pytest.raises(Overloaded, match="100 bytes of requests are in flight and 1 more exceed the bound of 100"):
+        admission.acquire(1)
+    assert admission.inflight_bytes == 100
+    admission.release(60)
+    admission.acquire(1)
+    assert admission.inflight_bytes == 41
+
+
+def test_a_body_larger_than_the_bound_is_refused_on_an_idle_server() -> None:
+    admission = Admission(100)
+    with pytest.raises(Overloaded) as refusal:
+        admission.acquire(101)
+    assert refusal.value.retry_after_ms
+    assert admission.inflight_bytes == 0
