@@ -131,6 +131,15 @@ def test_what_one_connection_sends_first_never_answers_for_another(server: Runni
                 assert [other.ask(first).status for _ in range(3)] == [statuses[0]] * 3
 
 
+def test_a_known_head_inside_another_head_is_part_of_it(server: RunningServer) -> None:
+    """Where a segment begins says nothing about where a request does."""
+    with RawClient(server.http_port) as client:
+        assert client.ask(LIVE).status == 200
+        assert client.ask(LIVE + b"GET /v2/models/none HTTP/1.1\r\nX-A: ").status == 200
+        assert client.ask(LIVE).status == 404
+        assert client.ask(LIVE).status == 200
+
+
 def test_every_byte_in_a_segment_of_its_own(server: RunningServer) -> None:
     with RawClient(server.http_port) as client:
         for request in (infer([1.0, 2.0]), chunked(INFER, [tensor_body([1.0, 2.0])], extension=b";a=b")):

@@ -1,9 +1,15 @@
 """Models as Python classes for tests; serve one with `tests/services/python_models.py:Sleep`."""
 
+import asyncio
+import json
+import logging
+import sys
 import threading
 import time
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 import guepard
@@ -45,3 +51,198 @@ class NeverLoaded(EchoBytes):
 class FailsToLoad(EchoBytes):
     def load(self, ctx: guepard.ModelContext) -> None:
         raise FileNotFoundError(f"there are no weights beside {ctx.path}")
+
+
+class EchoParameters(guepard.Model):
+    """Each row is told its request's parameters, as JSON."""
+
+    inputs = (guepard.Tensor("x", "FP32", [1]),)
+    outputs = (guepard.Tensor("parameters", "BYTES", [1]),)
+    max_batch_size = 8
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        told = np.empty((len(inputs["x"]), 1), object)
+        for request in ctx.requests:
+            told[request.rows] = json.dumps(dict(request.parameters), sort_keys=True)
+        return {"parameters": told}
+
+
+MIXED_BYTES: list[str | bytes] = [b"a", "é", b"", b"\xff\xfe", "long " * 20, b"\x00", "", b"b", "😀", b"c", b"d", "e"]
+
+
+class MixedBytes(guepard.Model):
+    """Byte strings and text of many lengths in one [2, 2, 3] output."""
+
+    inputs = (guepard.Tensor("x", "FP32", [1]),)
+    outputs = (guepard.Tensor("y", "BYTES", [2, 2, 3]),)
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        return {"y": np.array(MIXED_BYTES, object).reshape(2, 2, 3)}
+
+
+class NonFinite(guepard.Model):
+    """`y` holds numbers that JSON does not have; `x` comes back beside it."""
+
+    inputs = (guepard.Tensor("x", "FP32", [1]),)
+    outputs = (guepard.Tensor("y", "FP32", [5]), guepard.Tensor("x", "FP32", [1]))
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        return {"y": np.array([1, np.nan, np.inf, -np.inf, 2], np.float32), "x": inputs["x"]}
+
+
+class Booleans(guepard.Model):
+    """[true, false] in the Python form that the request's parameter `form` names."""
+
+    inputs = (guepard.Tensor("x", "FP32", [1]),)
+    outputs = (guepard.Tensor("y", "BOOL", [2]),)
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> dict[str, Any]:
+        forms = {
+            "array": np.array([True, False]),
+            "numpy bools": [np.bool_(True), np.bool_(False)],
+            "Python bools": [True, False],
+            "int8 array": np.array([1, 0], np.int8),
+        }
+        return {"y": forms[str(ctx.requests[0].parameters.get("form", "array"))]}
+
+
+class FailNegative(guepard.Model):
+    """Doubles its rows; raises when any of them is negative."""
+
+    inputs = (guepard.Tensor("x", "FP32", [1]),)
+    outputs = (guepard.Tensor("y", "FP32", [1]),)
+    max_batch_size = 8
+    idempotent = True
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        if (inputs["x"] < 0).any():
+            raise ArithmeticError("secret: a negative row")
+        return {"y": inputs["x"] * 2}
+
+
+class FailNegativeOnce(FailNegative):
+    """The same, for a model that must not run a request twice."""
+
+    idempotent = False
+
+
+class RefuseNegative(FailNegative):
+    """Doubles its rows; refuses the first negative one by its number."""
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        negative = inputs["x"].reshape(-1) < 0
+        if negative.any():
+            raise guepard.InputError("x must not be negative", row=int(negative.argmax()))
+        return {"y": inputs["x"] * 2}
+
+
+class RefuseNegativeOnce(RefuseNegative):
+    idempotent = False
+
+
+class AsyncDouble(guepard.Model):
+    """Doubles its rows after some turns of its own event loop."""
+
+    inputs = FailNegative.inputs
+    outputs = FailNegative.outputs
+    max_batch_size = 8
+
+    async def load(self, ctx: guepard.ModelContext) -> None:
+        await asyncio.sleep(0)
+
+    async def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        await asyncio.gather(asyncio.sleep(0), asyncio.sleep(0.001))
+        return {"y": inputs["x"] * 2}
+
+
+class Stream(guepard.Model):
+    """Yields as many answers as `x` says: 0, 1, 2, …"""
+
+    inputs = (guepard.Tensor("x", "INT32", [1]),)
+    outputs = (guepard.Tensor("y", "INT32", [1]),)
+    max_batch_size = 8
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Iterator[Arrays]:
+        for number in range(int(inputs["x"][0, 0])):
+            yield {"y": np.array([[number]], np.int32)}
+
+
+class AsyncStream(Stream):
+    async def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> AsyncIterator[Arrays]:  # type: ignore[override]
+        for number in range(int(inputs["x"][0, 0])):
+            await asyncio.sleep(0)
+            yield {"y": np.array([[number]], np.int32)}
+
+
+class Misbehaving(FailNegative):
+    """Answers right, or in the wrong way that the request's parameter `how` names."""
+
+    max_batch_size = 0
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Any:
+        x = inputs["x"]
+        how = ctx.requests[0].parameters.get("how", "right") if ctx.requests else "right"
+        if how == "raises":
+            raise RuntimeError("secret: /etc/passwd")
+        if how == "exits":
+            sys.exit(3)
+        if how == "cancels":
+            raise asyncio.CancelledError
+        wrong: dict[Any, Any] = {
+            "right": {"y": x * 2},
+            "nothing": None,
+            "array": x,
+            "missing": {},
+            "extra": {"y": x, "z": x},
+            "shape": {"y": np.zeros((3, 3), np.float32)},
+            "datatype": {"y": x.astype(np.float64)},
+            "ragged": {"y": [[1.0], [1.0, 2.0]]},
+            "text": {"y": "one"},
+        }
+        return wrong[how]
+
+
+class Noisy(FailNegative):
+    """Doubles its rows and talks all the while, on both streams and to both logs."""
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        for number in range(200):
+            print("said", number, "x" * 100)
+            print("complained", number, "x" * 100, file=sys.stderr)
+            ctx.logger.info("noted %d", number)
+            logging.getLogger("some.library").info("whispered %d", number)
+        return super().predict(inputs, ctx)
+
+
+class Diary(guepard.Model):
+    """Says in the log what is done to each instance, and what it is told about itself and its requests."""
+
+    inputs = (guepard.Tensor("x", "INT32", [1]),)
+    outputs = (guepard.Tensor("told", "BYTES", [1]), guepard.Tensor("instance", "INT64", [1]))
+    max_batch_size = 4
+
+    def load(self, ctx: guepard.ModelContext) -> None:
+        self.logger = ctx.logger
+        self.logger.info("diary load", extra={"instance": id(self)})
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        told = np.empty((len(inputs["x"]), 1), object)
+        told[:] = "warm-up"
+        for request in ctx.requests:
+            told[request.rows] = json.dumps(
+                {
+                    "name": ctx.name,
+                    "version": ctx.version,
+                    "model_parameters": dict(ctx.parameters),
+                    "id": request.id,
+                    "parameters": dict(request.parameters),
+                    "requested_outputs": request.requested_outputs,
+                    "seconds_left": (request.deadline_ns - time.monotonic_ns()) / 1e9,
+                    "is_cancelled": request.is_cancelled,
+                }
+            )
+        return {"told": told, "instance": np.full((len(told), 1), id(self))}
+
+    def unload(self) -> None:
+        time.sleep(0.3)
+        self.logger.info("diary unload", extra={"instance": id(self)})

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -71,6 +72,11 @@ class RawClient:
         self.close()
 
     def close(self) -> None:
+        self._socket.close()
+
+    def reset(self) -> None:
+        """Leave so that the other side sees an error instead of an end."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._socket.close()
 
     def send(self, data: bytes) -> None:

@@ -83,6 +83,15 @@ class InferenceRequest:
         self.deadline: int
         self.queue_start: int
 
+    def resemble(self, other: "InferenceRequest") -> None:
+        """Take over what a front end wrote on `other` beside its tensors."""
+        self.id = other.id
+        self.parameters = other.parameters
+        self.requested_outputs = other.requested_outputs
+        self.reply_format = other.reply_format
+        self.timeout_ns = other.timeout_ns
+        self.priority = other.priority
+
     @property
     def is_released(self) -> bool:
         return self.state is RequestState.RELEASED

@@ -36,3 +36,19 @@ class ResponseSender(Protocol):
     def finish(self, request: "InferenceRequest") -> None: ...
 
     def fail(self, request: "InferenceRequest", error: GuepardError) -> None: ...
+
+
+class _Nobody:
+    """The ResponseSender of requests that nobody waits for."""
+
+    def send(self, request: "InferenceRequest", response: InferenceResponse, final: bool) -> None:
+        pass
+
+    def finish(self, request: "InferenceRequest") -> None:
+        pass
+
+    def fail(self, request: "InferenceRequest", error: GuepardError) -> None:
+        pass
+
+
+NOBODY: ResponseSender = _Nobody()

@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from guepard.backends.base import Executor, Outputs
-from guepard.core.errors import GuepardError
 from guepard.core.model_config import ModelDescription
 from guepard.core.request import InferenceRequest
-from guepard.core.response import InferenceResponse
+from guepard.core.response import NOBODY
 from guepard.core.tensor import Array, Tensor, TensorSpec, empty_array
 
 log = logging.getLogger(__name__)
@@ -147,21 +146,8 @@ def _synthetic_request(inputs: Sequence[Array], description: ModelDescription) -
     tensors = [
         Tensor(spec.name, spec.datatype.name, array) for spec, array in zip(description.inputs, inputs, strict=True)
     ]
-    request = InferenceRequest(tensors, _Nobody(), 0)
+    request = InferenceRequest(tensors, NOBODY, 0)
     request.arrays = inputs
     request.rows = len(inputs[0]) if description.max_batch_size and inputs else 1
     request.deadline = 2**63
     return request
-
-
-class _Nobody:
-    """A ResponseSender for requests that nobody waits for."""
-
-    def send(self, request: InferenceRequest, response: InferenceResponse, final: bool) -> None:
-        pass
-
-    def finish(self, request: InferenceRequest) -> None:
-        pass
-
-    def fail(self, request: InferenceRequest, error: GuepardError) -> None:
-        pass

@@ -74,7 +74,7 @@ def _empty(name: str, shape: list[int], dtype: np.dtype) -> Array:
 
 
 def encode_array(datatype: str, array: Array) -> bytes | memoryview:
-    """The wire bytes of `array`: a view where its memory is already in wire order, else a copy."""
+    """The wire bytes of `array`: a view if it is large and in wire order already, else a copy."""
     if datatype == "BYTES":
         parts: list[bytes] = []
         for element in array.ravel().tolist():

@@ -5,8 +5,6 @@ bytes that stand before each output's data for every shape that has been answere
 """
 
 from collections.abc import Iterable, Sequence
-from reprlib import repr as shortened
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,14 +17,16 @@ from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse, ResponseSender
 from guepard.core.tensor import Array, Tensor, TensorSpec
 from guepard.protocols import oip_binary, oip_json
+from guepard.protocols.oip_binary import encode_array as encode_binary
+from guepard.protocols.oip_binary_head import BinaryHead
 from guepard.protocols.oip_json import encode_array as encode_json
-from guepard.protocols.oip_messages import WireRequest, WireTensor, known_datatype, request_decoder
-from guepard.protocols.oip_parameters import apply_parameters, is_whole, refuse_tensor_parameters
-from guepard.protocols.reply_format import BINARY, JSON, ReplyFormat, requested
+from guepard.protocols.oip_messages import WireRequest, request_decoder
+from guepard.protocols.reply_format import BINARY, JSON, ReplyFormat, describe
 
 Buffer = bytes | memoryview
 
 _MEMO_LIMIT = 256
+_MEMO_BYTES = 2_048
 
 _UNSET = msgspec.UNSET
 _array = np.array
@@ -42,6 +42,7 @@ class OipCodec:
         self._flat_dtype = DATATYPES[self._flat_datatype].dtype if self._flat_datatype else None
         self._opening = b'{"model_name":%b,"model_version":%b,' % (_text(config.name), _text(config.version))
         self._heads: dict[tuple[str, tuple[int, ...]], bytes] = {}
+        self._binary_heads: dict[bytes, BinaryHead] = {}
 
     # Requests
 
@@ -56,12 +57,12 @@ class OipCodec:
                 tensors = self._flat_tensors(wire)
                 if tensors is not None:
                     request = InferenceRequest(tensors, sender, request_start)
-                    _describe(request, wire)
+                    describe(request, wire)
                     return request
         wire = oip_json.decode(body)
-        tensors = [_json_tensor(tensor, f"inputs[{index}]") for index, tensor in enumerate(wire.inputs)]
+        tensors = [oip_json.tensor(tensor, f"inputs[{index}]") for index, tensor in enumerate(wire.inputs)]
         request = InferenceRequest(tensors, sender, request_start)
-        _describe(request, wire)
+        describe(request, wire)
         return request
 
     def _flat_tensors(self, wire: WireRequest[list[object]]) -> list[Tensor] | None:
@@ -91,31 +92,13 @@ class OipCodec:
             raise InputError(
                 f"Inference-Header-Content-Length: {header_length} is more than the body's {len(body)} bytes"
             )
-        wire = oip_json.decode(memoryview(body)[:header_length])
-        tensors = []
-        offset = header_length
-        for index, tensor in enumerate(wire.inputs):
-            size = _binary_size(tensor, f"inputs[{index}]")
-            if size is None:
-                tensors.append(_json_tensor(tensor, f"inputs[{index}]"))
-                continue
-            if size > len(body) - offset:
-                raise InputError(
-                    f"input {tensor.name!r}: binary_data_size is {size} "
-                    f"but {len(body) - offset} bytes of the body are left"
-                )
-            datatype = known_datatype(tensor.name, tensor.datatype)
-            array = oip_binary.decode_array(tensor.name, datatype, tensor.shape, body, offset, size)
-            tensors.append(Tensor(tensor.name, datatype, array))
-            offset += size
-        if offset != len(body):
-            raise InputError(
-                f"request body: {len(body) - offset} bytes after the last tensor; "
-                "the binary_data_size values do not add up"
-            )
-        request = InferenceRequest(tensors, sender, request_start)
-        _describe(request, wire)
-        return request
+        text = bytes(body[:header_length])
+        head = self._binary_heads.get(text)
+        if head is None:
+            head = BinaryHead(oip_json.decode(text))
+            if len(self._binary_heads) < _MEMO_LIMIT and header_length <= _MEMO_BYTES:
+                self._binary_heads[text] = head
+        return head.request(body, header_length, sender, request_start)
 
     def _decode_raw(self, body: Buffer, sender: ResponseSender, request_start: int) -> InferenceRequest:
         """A header length of 0: the body is the one input's bytes, the outputs come back as bytes."""
@@ -140,7 +123,7 @@ class OipCodec:
             by_name = {spec.name: (spec, array) for spec, array in pairs}
             pairs = [by_name[name] for name in wanted]  # type: ignore[assignment]
         opening = self._opening
-        if request.id:
+        if request.id is not None:
             opening += b'"id":%b,' % _text(request.id)
         if response.parameters:
             opening += b'"parameters":%b,' % orjson.dumps(dict(response.parameters))
@@ -161,7 +144,7 @@ class OipCodec:
         for spec, array in pairs:
             head = self._heads.get((spec.name, array.shape)) or self._head(spec, array.shape)
             if reply_format.is_binary(spec.name):
-                data = oip_binary.encode_array(spec.datatype.name, array)
+                data = encode_binary(spec.datatype.name, array)
                 written.append(b'%b"parameters":{"binary_data_size":%d}}' % (head, len(data)))
                 buffers.append(data)
             else:
@@ -176,44 +159,6 @@ class OipCodec:
         if len(self._heads) < _MEMO_LIMIT:
             self._heads[spec.name, shape] = head
         return head
-
-
-def _describe(request: InferenceRequest, wire: WireRequest[Any]) -> None:
-    """Everything that a request says beside its tensors."""
-    request.id = wire.id
-    request.reply_format = JSON
-    if wire.outputs or wire.parameters:
-        request.requested_outputs, request.reply_format = requested(wire.outputs, wire.parameters)
-        if wire.parameters:
-            apply_parameters(request, wire.parameters)
-
-
-def _json_tensor(tensor: WireTensor[msgspec.Raw], where: str) -> Tensor:
-    if tensor.parameters:
-        refuse_tensor_parameters(where, tensor.parameters)
-        if "binary_data_size" in tensor.parameters:
-            raise InputError(
-                f"{where}.parameters.binary_data_size: binary data needs the Inference-Header-Content-Length header"
-            )
-    if isinstance(tensor.data, msgspec.UnsetType):
-        raise InputError(f"input {tensor.name!r}: no data; send data as JSON or binary_data_size and the bytes")
-    return oip_json.tensor_from_raw(tensor.name, tensor.datatype, tensor.shape, tensor.data, where)
-
-
-def _binary_size(tensor: WireTensor[Any], where: str) -> int | None:
-    """`binary_data_size` of one input, or None for an input that brings its data as JSON."""
-    parameters = tensor.parameters
-    if not parameters or "binary_data_size" not in parameters:
-        return None
-    refuse_tensor_parameters(where, parameters)
-    if tensor.data is not msgspec.UNSET:
-        raise InputError(f"input {tensor.name!r}: both data and binary_data_size; send one of them")
-    size = parameters["binary_data_size"]
-    if not is_whole(size) or size < 0:
-        raise InputError(
-            f"{where}.parameters.binary_data_size: expected a whole number of 0 or more, got {shortened(size)}"
-        )
-    return int(size)
 
 
 def _raw_shape(config: ModelConfig, size: int) -> tuple[list[int], TensorSpec]:

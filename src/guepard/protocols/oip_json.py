@@ -17,7 +17,16 @@ from guepard.core.datatypes import DATATYPES
 from guepard.core.errors import InputError, NotAcceptable
 from guepard.core.tensor import Array, Tensor, TensorSpec
 from guepard.protocols import brain_float
-from guepard.protocols.oip_messages import MAX_RANK, WireRequest, data_decoder, known_datatype, refuse, request_decoder
+from guepard.protocols.oip_messages import (
+    MAX_RANK,
+    WireRequest,
+    WireTensor,
+    data_decoder,
+    known_datatype,
+    refuse,
+    request_decoder,
+)
+from guepard.protocols.oip_parameters import refuse_tensor_parameters
 
 _NUMPY = orjson.OPT_SERIALIZE_NUMPY
 _dumps = orjson.dumps
@@ -37,6 +46,19 @@ def decode(body: bytes | memoryview) -> WireRequest[msgspec.Raw]:
         return _raw_decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         refuse(error)
+
+
+def tensor(wire: WireTensor[msgspec.Raw], where: str) -> Tensor:
+    """One input that brings its data as JSON. Raises: InputError, Unsupported."""
+    if wire.parameters:
+        refuse_tensor_parameters(where, wire.parameters)
+        if "binary_data_size" in wire.parameters:
+            raise InputError(
+                f"{where}.parameters.binary_data_size: binary data needs the Inference-Header-Content-Length header"
+            )
+    if isinstance(wire.data, msgspec.UnsetType):
+        raise InputError(f"input {wire.name!r}: no data; send data as JSON or binary_data_size and the bytes")
+    return tensor_from_raw(wire.name, wire.datatype, wire.shape, wire.data, where)
 
 
 def tensor_from_raw(name: str, datatype: str, shape: list[int], raw: msgspec.Raw, where: str) -> Tensor:

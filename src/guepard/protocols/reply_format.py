@@ -1,16 +1,17 @@
-"""How the caller wants each output written: as JSON or as binary tensor data."""
+"""What a request says beside its tensors, above all how each output is to be written: as JSON or as binary data."""
 
 from collections import Counter
 from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
 from guepard.core.errors import InputError
-from guepard.protocols.oip_messages import WireOutput
-from guepard.protocols.oip_parameters import refuse_tensor_parameters
+from guepard.core.request import InferenceRequest
+from guepard.protocols.oip_messages import WireOutput, WireRequest
+from guepard.protocols.oip_parameters import apply_parameters, refuse_tensor_parameters
 
 
 class ReplyFormat(NamedTuple):
-    """`binary` for outputs that `overrides` does not name. `raw`: the body is one output's bytes and nothing else."""
+    """`binary` holds for outputs that `overrides` does not name."""
 
     binary: bool
     overrides: dict[str, bool] | None = None
@@ -21,6 +22,16 @@ class ReplyFormat(NamedTuple):
 
 JSON = ReplyFormat(binary=False)
 BINARY = ReplyFormat(binary=True)
+
+
+def describe(request: InferenceRequest, wire: WireRequest[Any]) -> None:
+    """Note on `request` everything that its message says beside the tensors. Raises: InputError, Unsupported."""
+    request.id = wire.id
+    request.reply_format = JSON
+    if wire.outputs or wire.parameters:
+        request.requested_outputs, request.reply_format = requested(wire.outputs, wire.parameters)
+        if wire.parameters:
+            apply_parameters(request, wire.parameters)
 
 
 def requested(

@@ -23,9 +23,6 @@ from guepard.telemetry.metrics import prepare
 
 log = logging.getLogger("guepard")
 
-# Requests make few cycles, so the collector may look rarely, and never again at what was made at start (ADR 0004).
-_GC_THRESHOLD = (50_000, 20, 50)
-
 _LAST_ANSWERS_S = 5.0
 
 
@@ -96,10 +93,10 @@ class Lifecycle:
             raise ConfigurationError(f"server.load_model: {error}") from None
 
     def _announce(self) -> None:
-        # What exists now lives as long as the process: keep the collector from walking it again and again.
+        # What exists now lives as long as the process. A collection that walks it all stops the loop for
+        # milliseconds, so the collector is told to leave it alone (ADR 0004).
         gc.collect()
         gc.freeze()
-        gc.set_threshold(*_GC_THRESHOLD)
         api, metrics = self._listeners
         host = f"[{self._plan.host}]" if ":" in self._plan.host else self._plan.host
         log.info(

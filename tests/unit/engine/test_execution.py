@@ -117,13 +117,16 @@ class TestIsolation:
 
     def test_two_refusals_one_after_the_other(self) -> None:
         fates, executor = run(batch_of(-1, 2, -3), refuse_row(None))
-        assert [type(fates[0]), fates[1], type(fates[2])] == [InputError, [4], InputError]
+        assert isinstance(fates[0], InputError)
+        assert fates[1] == [4]
+        assert isinstance(fates[2], InputError)
         assert executor.runs == [[-1, 2, -3], [2, -3], [2]]
 
     @pytest.mark.parametrize("row", [-1, 4, 99])
     def test_a_row_that_the_batch_does_not_have_is_searched_for(self, row: int) -> None:
         fates, _ = run(batch_of(1, 2, -3, 4), refuse_row(row))
-        assert [type(fates[2]), fates[:2], fates[3]] == [InputError, [[2], [4]], [8]]
+        assert isinstance(fates[2], InputError)
+        assert [*fates[:2], fates[3]] == [[2], [4], [8]]
 
     def test_an_output_of_the_wrong_number_of_rows_is_the_model_s_fault(self) -> None:
         fates, _ = run(batch_of(1, 2), lambda array: array[:1])
@@ -153,7 +156,7 @@ class TestModelsThatRunOnce:
 
     def test_a_refusal_that_names_its_row_blames_nobody_else(self) -> None:
         fates, executor = run(batch_of(1, -2, 3), refuse_row(None), ONCE_ONLY)
-        assert [type(fate) for fate in fates] == [ModelError, InputError, ModelError]
+        assert [type(fate).__name__ for fate in fates] == ["ModelError", "InputError", "ModelError"]
         assert "negative" not in str(fates[0])
         assert len(executor.runs) == 1
 

@@ -126,9 +126,9 @@ class HttpConnection(asyncio.Protocol):
             request, self._request = self._request, None
             self._head.endpoint.cancel(self._head, request)
             log_exchange(context, self._head, _CLIENT_CLOSED_REQUEST, monotonic_ns(), self._started, 0, request=request)
-        context.admission.release(self._permit + sum([message.permit for message in self._ahead]))
+        context.admission.release(self._permit)
         self._permit = 0
-        self._ahead.clear()
+        self._drop_ahead()
         self._reader.drop()
         self._reader.deaf = True
 
@@ -143,6 +143,9 @@ class HttpConnection(asyncio.Protocol):
 
     def _take(self, message: Message) -> None:
         """The reader has a message: answer it now, or after those before it."""
+        if self._closing:
+            self._context.admission.release(message.permit)
+            return
         if not self._busy and not self._ahead:
             self._open(message)
             return
@@ -188,6 +191,11 @@ class HttpConnection(asyncio.Protocol):
         self._advancing = False
         if self._transport is not None and len(self._ahead) < _MAX_AHEAD:
             self._transport.resume_reading()
+
+    def _drop_ahead(self) -> None:
+        """Forget what was sent ahead: nobody will read the answers."""
+        self._context.admission.release(sum([message.permit for message in self._ahead]))
+        self._ahead.clear()
 
     # Answering: Exchange and ResponseSender
 
@@ -282,6 +290,7 @@ class HttpConnection(asyncio.Protocol):
         self._busy = False
         self._since = now
         if self._closing:
+            self._drop_ahead()
             self._close()
         elif self._ahead:
             self._advance()

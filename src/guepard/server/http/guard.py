@@ -31,7 +31,7 @@ class Guard:
         if host is not None and not self._is_known(_hostname(host)):
             raise PermissionDenied(f"Host {host[:128]!r} is not this server; name it in server.allowed_hosts")
         origin = head.text(b"origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != (host or "").lower():
+        if origin is not None and (not host or origin.lower().partition("://")[2] != host.lower()):
             raise PermissionDenied(f"Origin {origin[:128]!r} may not use this route")
         site = head.text(b"sec-fetch-site")
         if site is not None and site.lower() not in ("same-origin", "none"):

@@ -5,6 +5,7 @@ fills. Everything else goes through httptools, which is strict about framing: tw
 line feeds and folded headers are all refused.
 """
 
+import logging
 from collections.abc import Callable
 from time import monotonic_ns
 from typing import NamedTuple
@@ -16,12 +17,15 @@ from guepard.core.errors import (
     GuepardError,
     HeadersTooLarge,
     InputError,
+    InternalError,
     PayloadTooLarge,
     Unsupported,
 )
 from guepard.server.http.context import HttpContext
 from guepard.server.http.endpoint import Buffer
 from guepard.server.http.request_head import Header, RequestHead
+
+log = logging.getLogger(__name__)
 
 _SMALL_BODY = 65_536  # a refused body up to here is read and dropped, so that the connection can go on
 
@@ -155,6 +159,9 @@ class MessageReader:
         self._target = b""
         self._headers = []
         self._refusal = None
+        if not self.head_bytes:  # it follows another one in the same data
+            self.head_bytes = 1
+            self.head_since = self.since
 
     def on_url(self, url: bytes) -> None:
         self._target += url
@@ -188,6 +195,9 @@ class MessageReader:
             self._admit(head)
         except GuepardError as error:
             self._refusal = error
+        except Exception:
+            log.exception("a request to %s could not be judged by its head", head.path)
+            self._refusal = InternalError("the request could not be served; the server's log says why")
         self.incoming = head
         self.head_bytes = 0
         if self._refusal is None:

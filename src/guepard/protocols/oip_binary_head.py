@@ -1,0 +1,91 @@
+"""The JSON part of a binary request, understood once and laid over one body after another.
+
+A client that sends tensors as bytes repeats the JSON before them to the letter: what changes is the bytes. The codec
+therefore keeps heads by their text, as the HTTP server keeps its own (ADR 0002).
+"""
+
+from math import prod
+from reprlib import repr as shortened
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from guepard.core.datatypes import DATATYPES
+from guepard.core.errors import InputError
+from guepard.core.request import InferenceRequest
+from guepard.core.response import NOBODY, ResponseSender
+from guepard.core.tensor import Array, Tensor
+from guepard.protocols import oip_binary, oip_json
+from guepard.protocols.oip_messages import WireRequest, WireTensor, known_datatype
+from guepard.protocols.oip_parameters import is_whole, refuse_tensor_parameters
+from guepard.protocols.reply_format import describe
+
+_ndarray = np.ndarray
+
+
+class _Slot(NamedTuple):
+    """Where one tensor lies. `dtype` None: its bytes have to be looked at, not only viewed."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+    size: int
+    dtype: np.dtype[Any] | None
+
+
+class BinaryHead:
+    """`slots` in the order of the inputs; an input that brought its data as JSON is there as it is."""
+
+    __slots__ = ("_model", "_size", "_slots")
+
+    def __init__(self, wire: WireRequest[msgspec.Raw]) -> None:
+        """Raises: InputError, Unsupported."""
+        self._slots = [_slot(tensor, f"inputs[{index}]") for index, tensor in enumerate(wire.inputs)]
+        self._size = sum([slot.size for slot in self._slots if isinstance(slot, _Slot)])
+        self._model = InferenceRequest((), NOBODY, 0)
+        describe(self._model, wire)
+
+    def request(
+        self, body: bytes | memoryview, start: int, sender: ResponseSender, request_start: int
+    ) -> InferenceRequest:
+        """The request whose tensors lie in `body` from `start` on, as views. Raises: InputError."""
+        if len(body) - start != self._size:
+            raise InputError(
+                f"request body: the binary_data_size values add up to {self._size} bytes, "
+                f"but {len(body) - start} follow the JSON part"
+            )
+        tensors = []
+        for slot in self._slots:
+            if isinstance(slot, Tensor):
+                tensors.append(slot)
+                continue
+            name, datatype, shape, size, dtype = slot
+            if dtype is None:
+                array: Array = oip_binary.decode_array(name, datatype, shape, body, start, size)
+            else:
+                array = _ndarray(shape, dtype, body, start)
+            tensors.append(Tensor(name, datatype, array))
+            start += size
+        request = InferenceRequest(tensors, sender, request_start)
+        request.resemble(self._model)
+        return request
+
+
+def _slot(tensor: WireTensor[msgspec.Raw], where: str) -> "_Slot | Tensor":
+    parameters = tensor.parameters
+    if not parameters or "binary_data_size" not in parameters:
+        return oip_json.tensor(tensor, where)
+    refuse_tensor_parameters(where, parameters)
+    name, shape = tensor.name, tensor.shape
+    if tensor.data is not msgspec.UNSET:
+        raise InputError(f"input {name!r}: both data and binary_data_size; send one of them")
+    size = parameters["binary_data_size"]
+    if not is_whole(size) or size < 0:
+        raise InputError(
+            f"{where}.parameters.binary_data_size: expected a whole number of 0 or more, got {shortened(size)}"
+        )
+    datatype = known_datatype(name, tensor.datatype)
+    entry = DATATYPES[datatype]
+    viewable = entry.kind not in ("bytes", "bool") and size == prod(shape) * entry.size and size > 0
+    return _Slot(name, datatype, shape, size, entry.dtype if viewable else None)

@@ -1,0 +1,58 @@
+"""A served model on a clock that the test moves, with the loop's thread played by the test."""
+
+from collections.abc import Callable
+from queue import SimpleQueue
+from time import monotonic_ns
+from typing import Any
+
+import numpy as np
+
+from guepard.core.reasons import FailureReason
+from guepard.core.request import InferenceRequest
+from guepard.core.tensor import Tensor
+from guepard.engine.served_model import ServedModel
+from guepard.testing.manual_scheduler import ManualScheduler
+from tests.unit.batching.arrivals import RecordedSender
+from tests.unit.engine.configs import model_config
+from tests.unit.engine.fake_executors import FakeExecutor, FakeModel
+
+_PATIENCE_S = 10.0
+
+
+class Stage:
+    """`deliver` runs the next callback that an instance's thread has posted, once there is one."""
+
+    def __init__(self, function: Callable[[Any], Any] | None = None, **config: Any) -> None:
+        self.clock = ManualScheduler(monotonic_ns())
+        self.executor = FakeExecutor(function)
+        self.model = FakeModel(self.executor)
+        self._posted: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]]] = SimpleQueue()
+        self.served = ServedModel(
+            model_config(**config),
+            self.model,
+            [self.executor],
+            self.clock,
+            lambda callback, *arguments: self._posted.put((callback, arguments)),
+            load_duration_ns=0,
+        )
+
+    def send(self, *values: float, **fields: Any) -> InferenceRequest:
+        """One request, a row for each of `values`, at this moment. `fields` are set on it."""
+        array = np.array(values, np.float32).reshape(-1, 1)
+        request = InferenceRequest([Tensor("x", "FP32", array)], RecordedSender(), self.clock.now())
+        for name, value in fields.items():
+            setattr(request, name, value)
+        self.served.infer(request)
+        return request
+
+    def deliver(self) -> None:
+        callback, arguments = self._posted.get(timeout=_PATIENCE_S)
+        callback(*arguments)
+
+    def failures(self) -> dict[FailureReason, int]:
+        """Counts by reason, those of 0 left out."""
+        return {reason: count for reason, count in self.served.statistics.read().failures.items() if count}
+
+    @property
+    def successes(self) -> int:
+        return self.served.statistics.read().request.count

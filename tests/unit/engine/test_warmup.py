@@ -1,0 +1,140 @@
+"""What first runs show about a model: its time, whether its rows are independent, and that it cannot be tried."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guepard.backends.base import ModelSource
+from guepard.backends.onnxruntime import OnnxRuntimeBackend
+from guepard.core.model_config import ModelDescription, ModelPolicy
+from guepard.core.tensor import TensorSpec
+from guepard.engine.warmup import Warmup, warm_up
+from tests.services import onnx_models
+from tests.unit.engine.fake_executors import FakeExecutor
+
+
+def description(dims: list[int] | None = None, datatype: str = "FP32", **fields: Any) -> ModelDescription:
+    specs = (TensorSpec("x", datatype, dims or [4]),), (TensorSpec("y", datatype, dims or [4]),)
+    return ModelDescription("test", "test", *specs, **{"max_batch_size": 8, "batch_verified": False} | fields)
+
+
+def warmed(function: Callable[[Any], Any], **fields: Any) -> Warmup:
+    return warm_up(FakeExecutor(function), description(**fields), 8)
+
+
+def onnx_warmup(folder: Path, model: bytes) -> Warmup:
+    path = onnx_models.write_model(folder / "m.onnx", model)
+    loaded = OnnxRuntimeBackend().load(ModelSource("m", "1", path, ModelPolicy()))
+    return warm_up(loaded.executor(), loaded.description, loaded.description.max_batch_size)
+
+
+class TestIndependentRows:
+    @pytest.mark.parametrize(
+        ("model", "independent"),
+        [
+            (onnx_models.double, True),
+            (onnx_models.mlp, True),
+            (onnx_models.masked_mean, True),
+            (onnx_models.lookup, True),
+            (onnx_models.two_outputs, True),
+            (onnx_models.divide, True),
+            (onnx_models.batch_mixing, False),
+            (onnx_models.hidden_fixed_batch, False),
+        ],
+    )
+    def test_real_models(self, tmp_path: Path, model: Callable[[], bytes], independent: bool) -> None:
+        assert onnx_warmup(tmp_path, model()).rows_independent is independent
+
+    @pytest.mark.parametrize("datatype", ["BYTES", "BOOL", "BF16", "FP16", "UINT8"])
+    def test_datatypes_that_are_no_plain_floats(self, tmp_path: Path, datatype: str) -> None:
+        assert onnx_warmup(tmp_path, onnx_models.identity(datatype)).rows_independent is True
+
+    @pytest.mark.parametrize(
+        "function",
+        [
+            lambda array: array - array.mean(axis=0),
+            lambda array: array[::-1].copy(),
+            lambda array: np.broadcast_to(array.max(axis=0), array.shape),
+            lambda array: array.sum(axis=0, keepdims=True),
+            lambda array: array / len(array),
+        ],
+    )
+    def test_rows_that_mix_are_noticed(self, function: Callable[[Any], Any]) -> None:
+        assert warmed(function).rows_independent is False
+
+    def test_a_batch_that_is_refused_is_none(self) -> None:
+        def one_only(array: Any) -> Any:
+            if len(array) != 1:
+                raise ValueError("one row only")
+            return array
+
+        warmup = warmed(one_only)
+        assert warmup.rows_independent is False
+        assert warmup.timing is not None
+
+    def test_the_noise_of_another_kernel_is_no_difference(self) -> None:
+        def noisy(array: Any) -> Any:
+            return array * (1 + 1e-6 * len(array))
+
+        assert warmed(noisy).rows_independent is True
+
+    def test_it_is_not_asked_where_it_is_known(self) -> None:
+        assert warmed(lambda array: array - array.mean(), batch_verified=True).rows_independent is None
+        assert warmed(lambda array: array, max_batch_size=0).rows_independent is None
+
+
+class TestSamples:
+    def test_one_row_and_a_full_batch_are_run(self) -> None:
+        executor = FakeExecutor()
+        warm_up(executor, description(batch_verified=True), 8)
+        assert {len(run) // 4 for run in executor.runs} == {1, 8}
+
+    def test_a_model_without_batches_gets_its_dims(self) -> None:
+        shapes = []
+
+        def remember(array: Any) -> Any:
+            shapes.append(array.shape)
+            return array
+
+        warmed(remember, max_batch_size=0, dims=[3, 2])
+        assert set(shapes) == {(3, 2)}
+
+    def test_free_dimensions_are_tried_until_one_is_taken(self) -> None:
+        def at_least_a_hundred(array: Any) -> Any:
+            if array.shape[1] < 100:
+                raise ValueError("too short")
+            return array
+
+        assert warmed(at_least_a_hundred, dims=[-1]).timing is not None
+
+    def test_a_model_that_takes_no_sample_is_served_cold_and_unbatched(self, caplog: pytest.LogCaptureFixture) -> None:
+        def picky(array: Any) -> Any:
+            raise ValueError("no zeros, please")
+
+        with caplog.at_level(logging.WARNING):
+            assert warmed(picky, dims=[-1]) == Warmup(None, None)
+        assert "no zeros, please" in caplog.text
+
+    def test_a_stream_is_run_to_its_end(self) -> None:
+        ended = []
+
+        class Stream(FakeExecutor):
+            def execute_stream(self, inputs: Any, requests: Any) -> Any:
+                yield from ([inputs[0]], [inputs[0]])
+                ended.append(True)
+
+        warm_up(Stream(), description(decoupled=True, batch_verified=True), 8)
+        assert ended
+
+    def test_the_time_of_a_full_batch_is_its_own(self) -> None:
+        def slow_per_row(array: Any) -> Any:
+            sum(range(20_000 * len(array)))
+            return array
+
+        timing = warmed(slow_per_row, batch_verified=True).timing
+        assert timing is not None
+        assert timing.full > 2 * timing.one > 0
