@@ -298,15 +298,14 @@ def test_byte_strings_keep_their_place_in_three_dimensions(server: RunningServer
 # Request ids
 
 
-@pytest.mark.parametrize("fields", [{}, {"id": ""}, {"id": None}])
+@pytest.mark.parametrize("fields", [{}, {"id": None}])
 def test_an_answer_to_a_request_without_an_id_has_no_null_in_its_place(
     server: RunningServer, fields: dict[str, Any]
 ) -> None:
     """kserve/kserve#3094: a null id in the reply, which the server itself then refused."""
     answer = server.infer("ident_fp32", GOOD | fields)
     assert answer.status == 200
-    assert isinstance(answer.json.get("id", "none"), str)
-    assert answer.json.get("id", "none") != ""
+    assert "id" not in answer.json
 
 
 @pytest.mark.parametrize(
@@ -317,7 +316,8 @@ def test_an_id_comes_back_to_the_letter_and_breaks_no_log_line(server: RunningSe
     answer = server.infer("ident_fp32", GOOD | {"id": request_id})
     assert (answer.status, answer.json["id"]) == (200, request_id)
     refused(server.infer("ident_fp32", {"id": request_id, "inputs": []}), "'x' is missing")
-    server.wait_for_record(f'"request_id": {json.dumps(request_id)}', timeout_s=5)
+    if request_id:
+        server.wait_for_record(f'"request_id": {json.dumps(request_id)}', timeout_s=5)
     assert not [record for record in server.records() if "raw" in record]
 
 

@@ -69,7 +69,8 @@ class Model:
 
     `predict` gets {name: array of the whole batch} and returns {name: array}; as a generator it yields several such
     answers. With `max_batch_size` 0 tensors have no batch dimension and each request runs alone. Any method may be
-    `async def`. Raise `guepard.InputError` to answer 400; every other exception answers 500.
+    `async def`. Raise `guepard.InputError` to answer 400; every other exception answers 500. The arrays that `predict`
+    returns are handed over: return new ones each time, for answers are written from them later.
     """
 
     inputs: ClassVar[Sequence[TensorSpec]] = ()
@@ -84,7 +85,7 @@ class Model:
         raise NotImplementedError(f"{type(self).__name__} must define predict(self, inputs, ctx)")
 
     def health(self) -> Any:
-        """Raise to turn the model not-ready."""
+        """Raise to turn the model not-ready. Asked every few seconds, on another thread than `predict` runs on."""
 
     def unload(self) -> Any:
         """Called once per instance, after its last `predict`."""

@@ -39,6 +39,10 @@ class _Status:
     reason: str = ""
     served: ServedModel | None = None
 
+    @property
+    def is_fit(self) -> bool:
+        return self.served is not None and self.served.ailment is None
+
     def move(self, state: ModelReadyState, reason: str = "") -> None:
         if state not in MOVES[self.state]:
             raise AssertionError(f"a model cannot go from {self.state.value} to {state.value}")
@@ -125,6 +129,7 @@ class ControlPlane:
             served, status.served = status.served, None
             if served is None:
                 return
+            status.required = False  # unloaded on purpose: readiness does not wait for it until it is loaded again
             status.move(ModelReadyState.UNLOADING)
             self._publish()
             await self._retire(served)
@@ -155,10 +160,10 @@ class ControlPlane:
         return [status.served.config for status in self._statuses.values() if status.served is not None]
 
     def unready(self) -> list[str]:
-        """Names of required models that do not serve."""
+        """Names of required models that do not serve, or say themselves that they are unfit."""
         if not self._started:
             return ["the models"]
-        return [name for name, status in self._statuses.items() if status.required and status.served is None]
+        return [name for name, status in self._statuses.items() if status.required and not status.is_fit]
 
     async def stop(self) -> bool:
         """Wait for the requests that were taken in, then close every model. False when some had to be cut off."""

@@ -56,6 +56,7 @@ class ServedModel:
         self.statistics = ModelStatistics(config.name, config.version)
         self.load_duration_ns = load_duration_ns
         self.accepts = True
+        self.ailment: str | None = None  # why the model is not fit, by its own word
         self._model = model
         self._signature = Signature(config)
         self._batcher = DynamicBatcher(
@@ -233,7 +234,7 @@ class ServedModel:
     # The end
 
     def health(self) -> None:
-        """Raises whatever the model raises when it knows itself to be unfit."""
+        """Raises whatever the model raises when it knows itself to be unfit. May block."""
         self._model.health()
 
     async def drain(self, timeout_s: float) -> bool:

@@ -35,7 +35,10 @@ class _Slot(NamedTuple):
 
 
 class BinaryHead:
-    """`slots` in the order of the inputs; an input that brought its data as JSON is there as it is."""
+    """`_slots` in the order of the inputs; an input that brought its data as JSON is there as it is.
+
+    A model may write on what it is given, so requests share neither those arrays nor the parameters.
+    """
 
     __slots__ = ("_model", "_size", "_slots")
 
@@ -58,7 +61,7 @@ class BinaryHead:
         tensors = []
         for slot in self._slots:
             if isinstance(slot, Tensor):
-                tensors.append(slot)
+                tensors.append(slot._replace(array=slot.array.copy()))
                 continue
             name, datatype, shape, size, dtype = slot
             if dtype is None:
@@ -69,6 +72,8 @@ class BinaryHead:
             start += size
         request = InferenceRequest(tensors, sender, request_start)
         request.resemble(self._model)
+        if request.parameters:
+            request.parameters = dict(request.parameters)
         return request
 
 

@@ -11,6 +11,7 @@ from guepard import __version__
 from guepard.engine.control_plane import ControlPlane
 from guepard.engine.cpu_budget import cpu_budget
 from guepard.engine.data_plane import DataPlane
+from guepard.engine.health_watch import HealthWatch
 from guepard.engine.loop_scheduler import LoopScheduler
 from guepard.engine.model_repository import ModelDefinition, ModelRepository
 from guepard.engine.served_model import ServedModel
@@ -99,8 +100,12 @@ async def _run(settings: Settings, started_ns: int, writer: telemetry_logging.Lo
         welcome=settings.logging.format == "console",
         risks=tuple(risks(settings)),
     )
-    lifecycle = Lifecycle(plan, repository, control_plane, readiness, listeners, access_log, writer)
-    return await lifecycle.run()
+    health = asyncio.ensure_future(HealthWatch(data_plane).run())
+    try:
+        lifecycle = Lifecycle(plan, repository, control_plane, readiness, listeners, access_log, writer)
+        return await lifecycle.run()
+    finally:
+        health.cancel()
 
 
 def _expose(registry: MetricsRegistry, served: ServedModel, serving: bool) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from guepard.core.datatypes import DATATYPES
 from guepard.core.errors import InputError
+from guepard.core.tensor import Array
 from guepard.protocols.oip_binary import decode_array, encode_array
 
 FIXED = [datatype for datatype in DATATYPES.values() if datatype.kind != "bytes"]
@@ -15,6 +16,10 @@ FIXED = [datatype for datatype in DATATYPES.values() if datatype.kind != "bytes"
 
 def strings(*elements: bytes) -> bytes:
     return b"".join(struct.pack("<I", len(element)) + element for element in elements)
+
+
+def encode(datatype: str, array: Array) -> bytes:
+    return bytes(encode_array(datatype, array))
 
 
 def decode(datatype: str, shape: list[int], data: bytes, start: int = 0) -> Any:
@@ -29,7 +34,7 @@ def test_bit_patterns_pass_through(datatype: Any) -> None:
     data = array.tobytes()
     decoded = decode(datatype.name, [2, 3], b"??" + data, start=2)
     assert (decoded.shape, decoded.dtype) == ((2, 3), datatype.dtype)
-    assert decoded.tobytes() == bytes(encode_array(datatype.name, decoded)) == data
+    assert decoded.tobytes() == encode(datatype.name, decoded) == data
 
 
 def test_fixed_size_data_is_viewed_and_not_copied() -> None:
@@ -41,14 +46,14 @@ def test_fixed_size_data_is_viewed_and_not_copied() -> None:
 
 def test_half_floats_are_little_endian() -> None:
     assert decode("FP16", [1], b"\x00\x3e").tolist() == [1.5]
-    assert encode_array("FP16", np.array([1.5], np.float16)) == b"\x00\x3e"
+    assert encode("FP16", np.array([1.5], np.float16)) == b"\x00\x3e"
 
 
 def test_byte_strings_of_all_lengths() -> None:
     elements = [b"hello", b"", b"\xff\x00", "😀".encode()]
     decoded = decode("BYTES", [2, 2], strings(*elements))
     assert decoded.tolist() == [elements[:2], elements[2:]]
-    assert encode_array("BYTES", decoded) == strings(*elements)
+    assert encode("BYTES", decoded) == strings(*elements)
 
 
 @pytest.mark.parametrize("shape", [[0], [2, 0], [0, 2], [2, 0, 3]])
@@ -56,7 +61,7 @@ def test_byte_strings_of_all_lengths() -> None:
 def test_a_tensor_without_elements_takes_no_bytes(datatype: str, shape: list[int]) -> None:
     decoded = decode(datatype, shape, b"")
     assert (list(decoded.shape), decoded.dtype) == (shape, DATATYPES[datatype].dtype)
-    assert bytes(encode_array(datatype, decoded)) == b""
+    assert encode(datatype, decoded) == b""
 
 
 @pytest.mark.parametrize("datatype", ["FP32", "BYTES", "BOOL"])
@@ -95,6 +100,6 @@ def test_bytes_that_do_not_fill_the_shape_are_refused(
 @pytest.mark.parametrize("size", [8, 40_000], ids=["small", "large"])
 def test_outputs_are_written_row_major_whatever_their_memory_is(size: int) -> None:
     array = np.arange(2 * size, dtype=np.float32).reshape(2, size)
-    assert bytes(encode_array("FP32", array)) == array.tobytes()
-    assert bytes(encode_array("FP32", array.T)) == array.T.tobytes()
-    assert bytes(encode_array("FP32", array[:, ::2])) == array[:, ::2].tobytes()
+    assert encode("FP32", array) == array.tobytes()
+    assert encode("FP32", array.T) == array.T.tobytes()
+    assert encode("FP32", array[:, ::2]) == array[:, ::2].tobytes()

@@ -120,9 +120,13 @@ def with_parameters(**parameters: Any) -> dict[str, Any]:
         (
             with_parameters(binary_data_size=5),
             b"\0" * 4,
-            "input 'x': binary_data_size is 5 but 4 bytes of the body are",
+            "request body: the binary_data_size values add up to 5 bytes, but 4 follow the JSON part",
         ),
-        (with_parameters(binary_data_size=4), b"\0" * 5, "request body: 1 bytes after the last tensor"),
+        (
+            with_parameters(binary_data_size=4),
+            b"\0" * 5,
+            "request body: the binary_data_size values add up to 4 bytes, but 5 follow the JSON part",
+        ),
         (with_parameters(), b"\0" * 4, "input 'x': no data; send data as JSON or binary_data_size and the bytes"),
         (with_parameters(binary_data_size=-1), b"", "inputs[0].parameters.binary_data_size: expected a whole number"),
         (with_parameters(binary_data_size="4"), b"\0" * 4, "inputs[0].parameters.binary_data_size: expected a whole"),
@@ -234,9 +238,13 @@ def test_an_answer_as_json() -> None:
     }
 
 
-@pytest.mark.parametrize("request_id", [None, ""])
-def test_an_answer_to_a_request_without_an_id_has_none(request_id: str | None) -> None:
-    assert "id" not in json.loads(answer(OipCodec(config_of(PAIR)), [A, B], id=request_id)[1])
+def test_an_answer_to_a_request_without_an_id_has_none() -> None:
+    assert "id" not in json.loads(answer(OipCodec(config_of(PAIR)), [A, B])[1])
+
+
+@pytest.mark.parametrize("request_id", ["", " ", "null"])
+def test_an_id_without_much_in_it_is_one_all_the_same(request_id: str) -> None:
+    assert json.loads(answer(OipCodec(config_of(PAIR)), [A, B], id=request_id)[1])["id"] == request_id
 
 
 def test_parameters_of_an_answer() -> None:

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from guepard.core.errors import InputError, PermissionDenied
+from guepard.core.errors import InputError, NotReady, PermissionDenied
 from guepard.core.states import ModelReadyState
 from guepard.engine.control_plane import ControlPlane
 from guepard.engine.data_plane import DataPlane
+from guepard.engine.served_model import ServedModel
 from guepard.protocols import oip_metadata
 from guepard.server.http.document_endpoint import Document, DocumentEndpoint, DocumentRequest, Handler
 from guepard.server.http.guard import Guard
@@ -92,6 +93,8 @@ class ApiRoutes:
 
     def _model_ready(self, request: DocumentRequest) -> Document:
         served = self._lookup(request)
+        if served.ailment is not None:
+            raise NotReady(f"model {served.config.name!r} is not ready: {served.ailment}", retry_after_ms=1_000)
         return Document({"name": served.config.name, "ready": True})
 
     def _model_config(self, request: DocumentRequest) -> Document:
@@ -105,7 +108,7 @@ class ApiRoutes:
             {"model_stats": [served.statistics.snapshot() for served in self._data_plane.served().values()]}
         )
 
-    def _lookup(self, request: DocumentRequest) -> Any:
+    def _lookup(self, request: DocumentRequest) -> ServedModel:
         return self._data_plane.lookup(request.params["model"], request.params.get("version"))
 
     # The repository
