@@ -116,7 +116,7 @@ def observe_quietly(action: Callable[[], T], server: int | None = None, attempts
     return min(outcomes, key=lambda outcome: outcome[1].other_cores)
 
 
-def wait_quiet(window_s: float = 0.3, patience_s: float = 30.0) -> None:
+def wait_quiet(window_s: float = 0.3, patience_s: float = 20.0) -> None:
     """Wait until the machine has been idle for a window; go on all the same when patience ends."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:

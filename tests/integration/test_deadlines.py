@@ -4,6 +4,7 @@ Refusing at the door what cannot finish in time, priorities and gRPC deadlines b
 """
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,15 @@ models:
 def server(serve: Serve, models: Path) -> RunningServer:
     (models / "guepard.yaml").write_text(CONFIGURATION)
     return serve("--config", models / "guepard.yaml")
+
+
+@pytest.fixture(autouse=True)
+def idle(server: RunningServer) -> None:
+    """A late request was answered while the model still slept: each test begins when all instances are free."""
+    deadline = time.monotonic() + 10
+    while re.search(r"^guepard_executing_requests\{.*\} [1-9]", server.metrics(), re.MULTILINE):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def sleep(

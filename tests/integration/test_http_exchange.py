@@ -253,7 +253,7 @@ def test_clients_that_leave_in_the_middle_leave_nothing_behind(server: RunningSe
 def test_a_client_that_does_not_read_is_not_worked_for_without_end(server: RunningServer) -> None:
     """Its answers fill the socket, then it is not read from; others are served meanwhile, and it gets all at last."""
     request = binary(250_000)
-    count = 40
+    count = 120
     with RawClient(server.http_port, receive_buffer=65_536, timeout_s=30.0) as client:
         sender = threading.Thread(target=client.send, args=(request * count,))
         sender.start()

@@ -146,9 +146,8 @@ class TestReload:
         assert unload(server, "m").status == 200
 
     def test_many_at_once_end_in_one_that_serves(self, server: RunningServer, m: Path) -> None:
-        with SteadyLoad(server, Call("m", ONE), callers=2) as steady:
-            with ThreadPoolExecutor(5) as pool:
-                answers = list(pool.map(lambda _: load(server, "m"), range(10)))
+        with SteadyLoad(server, Call("m", ONE), callers=2) as steady, ThreadPoolExecutor(5) as pool:
+            answers = list(pool.map(lambda _: load(server, "m"), range(10)))
         assert {answer.status for answer in answers} == {200}
         assert {reply.status for reply in steady.replies} == {200}
 

@@ -28,9 +28,8 @@ PYTHON_MODELS = Path("tests/services/python_models.py")
 
 @pytest.fixture(scope="module")
 def server(serve: Serve, models: Path) -> RunningServer:
-    return serve(
-        *onnx_identities(models), f"non_finite={PYTHON_MODELS}:NonFinite", f"booleans={PYTHON_MODELS}:Booleans"
-    )
+    python = {"non_finite": "NonFinite", "booleans": "Booleans", "writes_on_inputs": "WritesOnInputs"}
+    return serve(*onnx_identities(models), *[f"{name}={PYTHON_MODELS}:{entry}" for name, entry in python.items()])
 
 
 def send(server: RunningServer, datatype: str, data: Any, **fields: Any) -> Answer:
@@ -305,6 +304,27 @@ def test_integers_are_not_taken_for_booleans(server: RunningServer) -> None:
         "parameters": {"form": "int8 array"},
     }
     refused(server.infer("booleans", body), "output 'y'", "declared BOOL", "int8", status=500)
+
+
+# Models that write on what they are given
+
+
+@pytest.mark.parametrize("form", ["JSON", "JSON with a header length", "binary"])
+def test_what_a_model_writes_on_its_inputs_is_gone_with_the_request(server: RunningServer, form: str) -> None:
+    """The same request again gets the same answer, in whichever form it comes."""
+    given: dict[str, Any] = {"name": "x", "shape": [1, 2], "datatype": "FP32"}
+    data, headers = b"", {}
+    if form == "binary":
+        data = np.array([1, 2], np.float32).tobytes()
+        given["parameters"] = {"binary_data_size": len(data)}
+    else:
+        given["data"] = [1, 2]
+    head = json.dumps({"inputs": [given]}).encode()
+    if form != "JSON":
+        headers["Inference-Header-Content-Length"] = str(len(head))
+    for _ in range(3):
+        answer = server.request("POST", "/v2/models/writes_on_inputs/infer", head + data, headers)
+        assert values(answer) == [2.0, 3.0]
 
 
 # Every datatype through the public client, large and small

@@ -246,3 +246,15 @@ class Diary(guepard.Model):
     def unload(self) -> None:
         time.sleep(0.3)
         self.logger.info("diary unload", extra={"instance": id(self)})
+
+
+class WritesOnInputs(guepard.Model):
+    """Adds 1 in place, as models in Python do without a thought, and answers with that."""
+
+    inputs = (guepard.Tensor("x", "FP32", [2]),)
+    outputs = (guepard.Tensor("y", "FP32", [2]),)
+    max_batch_size = 8
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        inputs["x"] += 1
+        return {"y": inputs["x"]}

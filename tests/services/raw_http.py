@@ -152,7 +152,7 @@ def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
 
 
 def gauge(server: RunningServer, name: str) -> float:
-    """The value of a metric without labels."""
+    """The value of the metric with this name and these labels, as /metrics writes them."""
     for line in server.metrics().splitlines():
         if line.startswith(f"{name} "):
             return float(line.rpartition(" ")[2])

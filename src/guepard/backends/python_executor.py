@@ -124,7 +124,12 @@ class PythonExecutor:
             self._log("closing a stream", error)
 
     def _named(self, inputs: Inputs) -> dict[str, Array]:
-        return {name: array for name, array in zip(self._input_names, inputs, strict=True) if array is not None}
+        """The inputs by name, the model's own to write on: views on what a client sent are copied."""
+        return {
+            name: array if array.flags.writeable else array.copy()
+            for name, array in zip(self._input_names, inputs, strict=True)
+            if array is not None
+        }
 
     def _rows(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> int:
         if not self._batched:

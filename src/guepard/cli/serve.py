@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from argparse import Namespace
 from pathlib import Path
 
@@ -64,4 +65,17 @@ def run(arguments: Namespace, started_ns: int) -> int:
 
     from guepard.server.app import serve
 
-    return serve(resolution.settings, started_ns)
+    return _ended(serve(resolution.settings, started_ns))
+
+
+def _ended(code: int) -> int:
+    """Return `code`, or leave with it at once if a load or an execution had to be left behind.
+
+    Its thread may be deep inside an engine. Python's own way out stops such a thread by unwinding it, which C++ code
+    answers with an abort.
+    """
+    if any(thread.daemon for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code

@@ -24,7 +24,8 @@ class RequestInfo:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        return self._request.parameters  # type: ignore[no-any-return]
+        """A copy: what a model does to it reaches no other request."""
+        return dict(self._request.parameters)
 
     @property
     def requested_outputs(self) -> tuple[str, ...] | None:

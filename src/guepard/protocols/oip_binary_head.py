@@ -37,7 +37,7 @@ class _Slot(NamedTuple):
 class BinaryHead:
     """`_slots` in the order of the inputs; an input that brought its data as JSON is there as it is.
 
-    A model may write on what it is given, so requests share neither those arrays nor the parameters.
+    Requests share those arrays, which are therefore read-only.
     """
 
     __slots__ = ("_model", "_size", "_slots")
@@ -61,7 +61,7 @@ class BinaryHead:
         tensors = []
         for slot in self._slots:
             if isinstance(slot, Tensor):
-                tensors.append(slot._replace(array=slot.array.copy()))
+                tensors.append(slot)
                 continue
             name, datatype, shape, size, dtype = slot
             if dtype is None:
@@ -72,15 +72,15 @@ class BinaryHead:
             start += size
         request = InferenceRequest(tensors, sender, request_start)
         request.resemble(self._model)
-        if request.parameters:
-            request.parameters = dict(request.parameters)
         return request
 
 
 def _slot(tensor: WireTensor[msgspec.Raw], where: str) -> "_Slot | Tensor":
     parameters = tensor.parameters
     if not parameters or "binary_data_size" not in parameters:
-        return oip_json.tensor(tensor, where)
+        shared = oip_json.tensor(tensor, where)
+        shared.array.flags.writeable = False
+        return shared
     refuse_tensor_parameters(where, parameters)
     name, shape = tensor.name, tensor.shape
     if tensor.data is not msgspec.UNSET:

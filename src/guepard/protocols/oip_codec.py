@@ -12,6 +12,7 @@ import orjson
 
 from guepard.core.datatypes import DATATYPES
 from guepard.core.errors import InputError
+from guepard.core.memo import Memo
 from guepard.core.model_config import ModelConfig
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse, ResponseSender
@@ -41,8 +42,8 @@ class OipCodec:
         self._flat_decode = request_decoder(self._flat_datatype).decode
         self._flat_dtype = DATATYPES[self._flat_datatype].dtype if self._flat_datatype else None
         self._opening = b'{"model_name":%b,"model_version":%b,' % (_text(config.name), _text(config.version))
-        self._heads: dict[tuple[str, tuple[int, ...]], bytes] = {}
-        self._binary_heads: dict[bytes, BinaryHead] = {}
+        self._heads: Memo[tuple[str, tuple[int, ...]], bytes] = Memo(_MEMO_LIMIT)
+        self._binary_heads: Memo[bytes, BinaryHead] = Memo(_MEMO_LIMIT)
 
     # Requests
 
@@ -96,8 +97,8 @@ class OipCodec:
         head = self._binary_heads.get(text)
         if head is None:
             head = BinaryHead(oip_json.decode(text))
-            if len(self._binary_heads) < _MEMO_LIMIT and header_length <= _MEMO_BYTES:
-                self._binary_heads[text] = head
+            if header_length <= _MEMO_BYTES:
+                self._binary_heads.keep(text, head)
         return head.request(body, header_length, sender, request_start)
 
     def _decode_raw(self, body: Buffer, sender: ResponseSender, request_start: int) -> InferenceRequest:
@@ -156,8 +157,7 @@ class OipCodec:
         """What stands before an output's data. Kept for the next answer of that shape."""
         name, datatype = _text(spec.name), spec.datatype.name.encode()
         head = b'{"name":%b,"datatype":"%b","shape":%b,' % (name, datatype, orjson.dumps(shape))
-        if len(self._heads) < _MEMO_LIMIT:
-            self._heads[spec.name, shape] = head
+        self._heads.keep((spec.name, shape), head)
         return head
 
 

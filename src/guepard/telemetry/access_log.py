@@ -63,6 +63,7 @@ class AccessLog:
         bytes_out: int,
         model: str | None = None,
         version: str | None = None,
+        inference_id: str | None = None,
         phases_ns: Mapping[str, int] | None = None,
         error_code: ErrorCode | None = None,
         error_message: str | None = None,
@@ -83,6 +84,8 @@ class AccessLog:
             fields["model"] = model
         if version is not None:
             fields["version"] = version
+        if inference_id:
+            fields["inference_id"] = inference_id
         if phases_ns:
             fields["phases_ms"] = {phase: _milliseconds(duration) for phase, duration in phases_ns.items()}
         if error_code is not None:

@@ -4,27 +4,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from guepard.core.errors import GuepardError
 from guepard.core.model_config import DynamicBatching, ModelConfig, TimeoutPolicy
 from guepard.core.request import InferenceRequest
-from guepard.core.response import InferenceResponse
+from guepard.core.response import NOBODY
 from guepard.core.tensor import Array, Tensor, TensorSpec
 from guepard.protocols.oip_codec import OipCodec
 
 X = TensorSpec("x", "FP32", [-1])
-
-
-class NoSender:
-    """The sender of requests that nobody answers."""
-
-    def send(self, request: InferenceRequest, response: InferenceResponse, final: bool) -> None:
-        raise AssertionError("a codec answers nothing")
-
-    def finish(self, request: InferenceRequest) -> None:
-        raise AssertionError("a codec answers nothing")
-
-    def fail(self, request: InferenceRequest, error: GuepardError) -> None:
-        raise AssertionError("a codec answers nothing")
 
 
 def config_of(
@@ -64,12 +50,12 @@ def spelled(data: str, datatype: str = "FP32", shape: str = "[1]") -> str:
 
 def decode_json(body: Any, codec: OipCodec | None = None) -> InferenceRequest:
     """Decode `body`: bytes or text as they are, anything else as JSON."""
-    return (codec or OipCodec(config_of())).decode_json(_bytes(body), NoSender(), 0)
+    return (codec or OipCodec(config_of())).decode_json(_bytes(body), NOBODY, 0)
 
 
 def decode_binary(head: Any, data: bytes = b"", codec: OipCodec | None = None) -> InferenceRequest:
     text = _bytes(head)
-    return (codec or OipCodec(config_of())).decode_binary(text + data, len(text), NoSender(), 0)
+    return (codec or OipCodec(config_of())).decode_binary(text + data, len(text), NOBODY, 0)
 
 
 def only(request: InferenceRequest) -> Array:

@@ -9,12 +9,11 @@ import pytest
 
 from guepard.core.errors import InputError, NotAcceptable, Unsupported
 from guepard.core.request import NO_PARAMETERS, InferenceRequest
-from guepard.core.response import InferenceResponse
+from guepard.core.response import NOBODY, InferenceResponse
 from guepard.core.tensor import TensorSpec
 from guepard.protocols.oip_codec import OipCodec
 from guepard.protocols.reply_format import BINARY, JSON
 from tests.unit.protocols.requests import (
-    NoSender,
     X,
     binary_tensor,
     config_of,
@@ -33,7 +32,7 @@ def answer(
     codec: OipCodec, outputs: Sequence[Any], parameters: dict[str, Any] | None = None, **fields: Any
 ) -> tuple[int | None, bytes]:
     """Encode `outputs` as the answer to a request that says what `fields` say."""
-    request = InferenceRequest((), NoSender(), 0)
+    request = InferenceRequest((), NOBODY, 0)
     request.reply_format = JSON
     for name, value in fields.items():
         setattr(request, name, value)
@@ -103,11 +102,11 @@ def test_a_body_of_json_alone_may_say_how_long_it_is() -> None:
 def test_bodies_come_as_the_connection_has_them(wrap: Any) -> None:
     head = json.dumps({"inputs": [binary_tensor("FP32", [2], 8)]}).encode()
     codec = OipCodec(config_of())
-    request = codec.decode_binary(wrap(head + A.tobytes()), len(head), NoSender(), 0)
+    request = codec.decode_binary(wrap(head + A.tobytes()), len(head), NOBODY, 0)
     assert only(request).tolist() == [1.5, 2.0]
-    assert only(codec.decode_binary(wrap(A.tobytes()), 0, NoSender(), 0)).tolist() == A.tolist()
+    assert only(codec.decode_binary(wrap(A.tobytes()), 0, NOBODY, 0)).tolist() == A.tolist()
     body = json.dumps({"inputs": [tensor("FP32", [2], [1.5, 2])]}).encode()
-    assert only(codec.decode_json(wrap(body), NoSender(), 0)).tolist() == [1.5, 2.0]
+    assert only(codec.decode_json(wrap(body), NOBODY, 0)).tolist() == [1.5, 2.0]
 
 
 def with_parameters(**parameters: Any) -> dict[str, Any]:
@@ -162,7 +161,7 @@ def test_sizes_that_do_not_add_up_are_refused(head: Any, data: bytes, reason: st
 
 def test_a_header_longer_than_the_body_is_refused() -> None:
     with pytest.raises(InputError, match="Inference-Header-Content-Length: 9 is more than the body's 2 bytes"):
-        OipCodec(config_of()).decode_binary(b"{}", 9, NoSender(), 0)
+        OipCodec(config_of()).decode_binary(b"{}", 9, NOBODY, 0)
 
 
 def test_binary_data_needs_its_header() -> None:
@@ -184,7 +183,7 @@ def test_shared_memory_is_not_served(parameters: dict[str, Any]) -> None:
 
 def raw(body: bytes, *inputs: TensorSpec, max_batch_size: int = 8) -> InferenceRequest:
     codec = OipCodec(config_of(inputs, max_batch_size=max_batch_size))
-    return codec.decode_binary(body, 0, NoSender(), 0)
+    return codec.decode_binary(body, 0, NOBODY, 0)
 
 
 @pytest.mark.parametrize(

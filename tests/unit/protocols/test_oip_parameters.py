@@ -6,12 +6,12 @@ import pytest
 
 from guepard.core.errors import InputError, Unsupported
 from guepard.core.request import NO_PARAMETERS, InferenceRequest
+from guepard.core.response import NOBODY
 from guepard.protocols.oip_parameters import apply_parameters, is_whole, priority, refuse_tensor_parameters, whole
-from tests.unit.protocols.requests import NoSender
 
 
 def applied(parameters: dict[str, Any]) -> InferenceRequest:
-    request = InferenceRequest((), NoSender(), 0)
+    request = InferenceRequest((), NOBODY, 0)
     apply_parameters(request, parameters)
     return request
 

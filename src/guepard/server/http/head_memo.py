@@ -5,8 +5,7 @@ length of it. Equal bytes at the start of a message parse equally, so a known he
 (ADR 0002). All connections share the memo.
 """
 
-from collections import OrderedDict
-
+from guepard.core.memo import Memo
 from guepard.server.http.request_head import RequestHead
 
 HEAD_END = b"\r\n\r\n"
@@ -15,8 +14,11 @@ _MAX_HEADS = 1_024
 _MAX_BYTES = 2_048
 
 
-class HeadMemo(OrderedDict[bytes, RequestHead]):
-    """A dict whose oldest entry makes room when it is full. Its size in memory stays below about 4 MiB."""
+class HeadMemo(Memo[bytes, RequestHead]):
+    """Its size in memory stays below about 4 MiB."""
+
+    def __init__(self) -> None:
+        super().__init__(_MAX_HEADS)
 
     def remember(self, data: bytes, head: RequestHead) -> None:
         """Keep the head that `data` begins with, as `head`, if later messages may be recognised by it.
@@ -28,6 +30,4 @@ class HeadMemo(OrderedDict[bytes, RequestHead]):
             return
         if data[0] <= 0x20:  # empty lines before the request line: the first of them is not the head's end
             return
-        if len(self) >= _MAX_HEADS:
-            self.popitem(last=False)
-        self[data[:end]] = head
+        self.keep(data[:end], head)

@@ -40,6 +40,7 @@ class _Unmatched:
 _Found = tuple[dict[str, Endpoint], dict[str, str]]
 
 _MAX_KNOWN = 1_024
+_MAX_KNOWN_PATH = 512  # longer ones are no model's
 
 
 class Router:
@@ -83,9 +84,10 @@ class Router:
         for template, methods in self._templates.get(len(segments), ()):
             params = _match(template, segments)
             if params is not None:
-                if len(self._known) >= _MAX_KNOWN:
-                    self._known.clear()
-                self._known[path] = (methods, params)
+                if len(path) <= _MAX_KNOWN_PATH:
+                    if len(self._known) >= _MAX_KNOWN:
+                        self._known.clear()
+                    self._known[path] = (methods, params)
                 return methods, params
         raise NotFound(f"no route {path[:256]!r}; the API begins at /v2")
 

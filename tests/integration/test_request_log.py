@@ -1,0 +1,106 @@
+"""What the log says of each request: its own id, its phases, its error; and how much of it under load.
+
+Records of gRPC calls and of streams belong to later parts of the server.
+"""
+
+import http.client
+import json
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guepard.core.phases import PHASES
+from guepard.testing.running_server import RunningServer
+from tests.conftest import Serve
+from tests.services import onnx_models
+from tests.services.callers import one_input
+
+PYTHON_MODELS = Path(__file__).parent.parent / "services" / "python_models.py"
+
+
+@pytest.fixture(scope="module")
+def server(serve: Serve, models: Path) -> RunningServer:
+    onnx_models.write_model(models / "double.onnx", onnx_models.double(1))
+    return serve(models / "double.onnx", f"fail={PYTHON_MODELS}:FailNegative")
+
+
+def test_a_success_is_told_with_its_phases(server: RunningServer) -> None:
+    headers = {"X-Request-Id": "a-success"}
+    answer = server.infer("double", one_input("FP32", [1.0]), headers)
+    assert answer.headers["x-request-id"] == "a-success"
+    record = server.wait_for_record('"a-success"')
+    assert (record["level"], record["logger"], record["message"]) == ("info", "guepard.access", "request")
+    assert (record["method"], record["path"]) == ("POST", "/v2/models/double/infer")
+    assert (record["status"], record["model"]) == (200, "double")
+    assert record["bytes_in"] == len(json.dumps(one_input("FP32", [1.0])))
+    assert record["bytes_out"] == len(answer.body)
+    assert tuple(record["phases_ms"]) == PHASES
+    assert sum(record["phases_ms"].values()) == pytest.approx(record["duration_ms"], abs=0.05)
+    assert "error_code" not in record
+
+
+def test_the_protocol_s_id_is_told_beside_the_request_s_own(server: RunningServer) -> None:
+    answer = server.infer("double", one_input("FP32", [1.0], id="an-oip-id"))
+    assert answer.json["id"] == "an-oip-id"
+    record = server.wait_for_record('"an-oip-id"')
+    assert record["inference_id"] == "an-oip-id"
+    assert len(record["request_id"]) == 16
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("/v2/models/double/infer", "{", 400, "invalid_argument"),
+        ("/v2/models/fail/infer", one_input("FP32", [-1.0]), 500, "model_error"),
+        ("/v2/models/nope/infer", one_input("FP32", [1.0]), 404, "not_found"),
+        ("/nothing", None, 404, "not_found"),
+    ],
+)
+def test_an_error_s_answer_and_its_record_share_an_id(
+    server: RunningServer, path: str, body: Any, status: int, code: str
+) -> None:
+    answer = server.request("GET" if body is None else "POST", path, body)
+    record = server.wait_for_record(f'"{answer.headers["x-request-id"]}"')
+    assert record["level"] == ("warning" if status >= 500 else "info")
+    assert (record["status"], record["error_code"]) == (status, code)
+    assert record["error_message"] == answer.json["error"]
+
+
+def test_an_id_cannot_forge_a_record(server: RunningServer) -> None:
+    forged = 'x", "level": "error", "y": "\u00e9'
+    connection = http.client.HTTPConnection("127.0.0.1", server.http_port)
+    connection.request("GET", "/an-id-that-forges", headers={"X-Request-Id": forged})
+    connection.getresponse().read()
+    connection.close()
+    server.wait_for_record("/an-id-that-forges")
+    (record,) = [record for record in server.records() if record.get("request_id") == forged]
+    assert record["level"] == "info"
+
+
+@pytest.mark.parametrize(("rate", "share"), [("0", 0.0), ("0.1", 0.1)])
+def test_successes_are_sampled_above_a_hundred_a_second_and_errors_are_not(
+    serve: Serve, models: Path, rate: str, share: float
+) -> None:
+    onnx_models.write_model(models / "double.onnx", onnx_models.double(1))
+    server = serve(models / "double.onnx", "--log-sample-rate", rate)
+    connection = http.client.HTTPConnection("127.0.0.1", server.http_port)
+    body = json.dumps(one_input("FP32", [1.0]))
+    count, started = 0, time.monotonic()
+    while time.monotonic() - started < 1.2 or count < 600:
+        connection.request("POST", "/v2/models/double/infer", body, {"Content-Type": "application/json"})
+        assert connection.getresponse().read()
+        count += 1
+        if count % 100 == 0:
+            connection.request("POST", "/v2/models/double/infer", "{", {"X-Request-Id": f"error-{count}"})
+            connection.getresponse().read()
+    seconds = time.monotonic() - started
+    connection.close()
+    server.wait_for_record(f"error-{count // 100 * 100}")
+    told = Counter(record["status"] for record in server.records() if record.get("message") == "request")
+    assert told[415] + told[400] == count // 100
+    # A second that follows a light one begins with a hundred that are told whatever the rate.
+    assert share * (count - 100) - 5 <= told[200] <= share * count + 100 * (seconds + 1)
+    assert told[200] < count
