@@ -317,7 +317,7 @@ def test_an_id_comes_back_to_the_letter_and_breaks_no_log_line(server: RunningSe
     assert (answer.status, answer.json["id"]) == (200, request_id)
     refused(server.infer("ident_fp32", {"id": request_id, "inputs": []}), "'x' is missing")
     if request_id:
-        server.wait_for_record(f'"request_id": {json.dumps(request_id)}', timeout_s=5)
+        server.wait_for_record(f'"inference_id": {json.dumps(request_id)}', timeout_s=5)
     assert not [record for record in server.records() if "raw" in record]
 
 

@@ -29,9 +29,8 @@ def log_exchange(
     error: GuepardError | None = None,
 ) -> None:
     """Write the line of a request that was answered at `now`, or left by its client (status 499)."""
-    inference_id = request.id if request is not None else None
     if request_id is None:
-        request_id = head.request_id.decode("latin-1") or inference_id or new_request_id()
+        request_id = head.request_id.decode("latin-1") or new_request_id()
     code = error.code if error is not None else None
     if status == 499:
         code = ErrorCode.CANCELLED
@@ -45,7 +44,7 @@ def log_exchange(
         bytes_out=bytes_out,
         model=head.params.get("model"),
         version=head.params.get("version"),
-        inference_id=inference_id if inference_id != request_id else None,
+        inference_id=request.id if request is not None else None,
         phases_ns=_phases(request, now) if request is not None else None,
         error_code=code,
         error_message=error.message if error is not None else None,
