@@ -42,12 +42,18 @@ def test_a_success_is_told_with_its_phases(server: RunningServer) -> None:
     assert "error_code" not in record
 
 
-def test_the_protocol_s_id_is_told_beside_the_request_s_own(server: RunningServer) -> None:
+def test_the_protocol_s_id_stands_in_for_the_header(server: RunningServer) -> None:
     answer = server.infer("double", one_input("FP32", [1.0], id="an-oip-id"))
     assert answer.json["id"] == "an-oip-id"
     record = server.wait_for_record('"an-oip-id"')
-    assert record["inference_id"] == "an-oip-id"
-    assert len(record["request_id"]) == 16
+    assert record["request_id"] == "an-oip-id"
+    assert "inference_id" not in record
+
+
+def test_beside_the_header_the_protocol_s_id_is_told_too(server: RunningServer) -> None:
+    server.infer("double", one_input("FP32", [1.0], id="inner-id"), {"X-Request-Id": "outer-id"})
+    record = server.wait_for_record('"outer-id"')
+    assert (record["request_id"], record["inference_id"]) == ("outer-id", "inner-id")
 
 
 @pytest.mark.parametrize(
