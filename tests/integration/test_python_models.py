@@ -34,7 +34,7 @@ models:
 @pytest.fixture(scope="module")
 def server(serve: Serve, models: Path) -> RunningServer:
     (models / "guepard.yaml").write_text(CONFIGURATION)
-    return serve("--config", models / "guepard.yaml")
+    return serve("--config", models / "guepard.yaml", env={"PYTHONUNBUFFERED": "1"})
 
 
 def told(answer: Answer) -> list[dict[str, Any]]:
@@ -151,7 +151,15 @@ class TestMisbehaviour:
     def test_a_model_that_talks_all_the_time_answers(self, server: RunningServer) -> None:
         replies = call_together(server, [Call("noisy", one_input("FP32", [float(n)])) for n in range(10)])
         assert [reply.data for reply in replies] == [[2.0 * n] for n in range(10)]
-        assert server.wait_for_record("noted 199")["logger"] == "guepard.models.noisy"
+        assert server.wait_for_record("noted 1 rows")["logger"] == "guepard.models.noisy"
+
+    def test_what_a_model_prints_never_stands_inside_a_record(self, server: RunningServer) -> None:
+        """Containers set PYTHONUNBUFFERED, under which Python writes a printed line in pieces."""
+        call_together(server, [Call("noisy", one_input("FP32", [float(n)])) for n in range(30)])
+        printed = [record["raw"] for record in server.records() if "raw" in record]
+        assert len(printed) > 200
+        assert {line.partition(" ")[0] for line in printed} == {"complained"}
+        assert not [line for line in printed if "{" in line]
 
 
 def test_each_instance_is_loaded_once_and_unloaded_once_before_the_server_ends() -> None:

@@ -209,8 +209,8 @@ class Noisy(FailNegative):
         for number in range(200):
             print("said", number, "x" * 100)
             print("complained", number, "x" * 100, file=sys.stderr)
-            ctx.logger.info("noted %d", number)
-            logging.getLogger("some.library").info("whispered %d", number)
+        ctx.logger.info("noted %d rows", len(inputs["x"]))
+        logging.getLogger("some.library").info("whispered")
         return super().predict(inputs, ctx)
 
 

@@ -1,6 +1,7 @@
 """The composition root: builds every part from the settings and owns none of what they do."""
 
 import asyncio
+import io
 import sys
 from pathlib import Path
 from time import monotonic_ns
@@ -40,12 +41,19 @@ def serve(settings: Settings, started_ns: int) -> int:
 
     Raises: ConfigurationError when the server cannot be set up as asked.
     """
+    _keep_printed_lines_whole()
     writer = telemetry_logging.configure(settings.logging.level, settings.logging.format, sys.stderr)
     try:
         code: int = uvloop.run(_run(settings, started_ns, writer))
         return code
     finally:
         writer.shutdown()
+
+
+def _keep_printed_lines_whole() -> None:
+    """Whatever a model prints to stderr leaves by whole lines, also under PYTHONUNBUFFERED: never inside a record."""
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(line_buffering=True, write_through=False)
 
 
 async def _run(settings: Settings, started_ns: int, writer: telemetry_logging.LogWriter) -> int:

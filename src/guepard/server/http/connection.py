@@ -110,8 +110,7 @@ class HttpConnection(asyncio.Protocol):
                     pass  # the reader meets the same bound, and knows how to refuse
         self._quiet = False
         self._reader.feed(data)
-        if not self._busy and not self._ahead:
-            self._quiet = self._reader.at_boundary
+        self._settle()
 
     def eof_received(self) -> bool:
         """A client that has finished sending may still be reading: what it asked for is answered first."""
@@ -133,11 +132,13 @@ class HttpConnection(asyncio.Protocol):
         self._reader.deaf = True
 
     def pause_writing(self) -> None:
+        """The client does not read what it has asked for, and gets no further answers until it does."""
         self._write_paused = monotonic_ns()
 
     def resume_writing(self) -> None:
         self._write_paused = 0
         self._advance()
+        self._settle()
 
     # Taking requests up
 
@@ -146,7 +147,7 @@ class HttpConnection(asyncio.Protocol):
         if self._closing:
             self._context.admission.release(message.permit)
             return
-        if not self._busy and not self._ahead:
+        if not self._busy and not self._ahead and not self._write_paused:
             self._open(message)
             return
         self._ahead.append(message)
@@ -180,6 +181,11 @@ class HttpConnection(asyncio.Protocol):
             log.exception("a request to %s could not be served", head.path)
             if self._busy and self._started == started:
                 self.fail_with(InternalError("the request could not be served; the server's log says why"))
+
+    def _settle(self) -> None:
+        """Note whether the connection is quiet now, so that a message may be taken up without the reader."""
+        if not self._busy and not self._ahead:
+            self._quiet = not self._write_paused and self._reader.at_boundary
 
     def _advance(self) -> None:
         """Take up what was sent ahead, unless the client does not read what it has asked for."""
@@ -295,7 +301,7 @@ class HttpConnection(asyncio.Protocol):
         elif self._ahead:
             self._advance()
         else:
-            self._quiet = self._reader.at_boundary
+            self._settle()
             if not self._quiet and self._reader.awaits_leave:
                 self._send_continue()
 
