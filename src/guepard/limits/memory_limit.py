@@ -3,29 +3,17 @@
 import os
 from pathlib import Path
 
+from guepard.limits.cgroup import MEMBERSHIP, ROOT, governing_directories
+
 GIB = 2**30
 
 
-def memory_limit(root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")) -> int:
+def memory_limit(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int:
     """Bytes: the smaller of the machine's memory and the tightest cgroup limit on the way to the root."""
     limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        lines = membership.read_text().splitlines()
-    except OSError:
-        return limit
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            base, file = root, "memory.max"
-        elif "memory" in controllers.split(","):
-            base, file = root / "memory", "memory.limit_in_bytes"
-        else:
-            continue
-        directory = base / path.lstrip("/")
-        for folder in (directory, *directory.parents):
-            limit = min(limit, _read(folder / file, limit))
-            if folder == base:
-                break
+    for directory in governing_directories("memory", root, membership):
+        for file in ("memory.max", "memory.limit_in_bytes"):
+            limit = min(limit, _read(directory / file, limit))
     return limit
 
 

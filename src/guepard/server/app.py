@@ -10,13 +10,13 @@ import uvloop
 
 from guepard import __version__
 from guepard.engine.control_plane import ControlPlane
-from guepard.engine.cpu_budget import cpu_budget
 from guepard.engine.data_plane import DataPlane
 from guepard.engine.health_watch import HealthWatch
 from guepard.engine.loop_scheduler import LoopScheduler
 from guepard.engine.model_repository import ModelDefinition, ModelRepository
 from guepard.engine.served_model import ServedModel
 from guepard.limits.admission import Admission
+from guepard.limits.cpu_budget import cpu_budget
 from guepard.limits.memory_limit import default_inflight_bytes
 from guepard.server.http.context import HttpContext, HttpLimits
 from guepard.server.http.guard import Guard

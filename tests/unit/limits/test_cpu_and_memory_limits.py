@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from guepard.engine.cpu_budget import cpu_budget
+from guepard.limits.cpu_budget import cpu_budget
 from guepard.limits.memory_limit import GIB, default_inflight_bytes, memory_limit
 
 MACHINE_CPUS = len(os.sched_getaffinity(0))

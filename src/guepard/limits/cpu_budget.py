@@ -8,39 +8,15 @@ import os
 from math import floor
 from pathlib import Path
 
-_CGROUPS = Path("/sys/fs/cgroup")
+from guepard.limits.cgroup import MEMBERSHIP, ROOT, governing_directories
 
 
-def cpu_budget(root: Path = _CGROUPS, membership: Path = Path("/proc/self/cgroup")) -> int:
+def cpu_budget(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int:
     """Whole CPUs, at least 1: the smaller of the affinity mask and the tightest quota on the way to the root."""
     cpus = float(len(os.sched_getaffinity(0)))
-    for directory in _directories(root, membership):
+    for directory in governing_directories("cpu", root, membership):
         cpus = min(cpus, _quota(directory))
     return max(1, floor(cpus))
-
-
-def _directories(root: Path, membership: Path) -> list[Path]:
-    """The cgroup directories that govern this process, innermost first; quotas of parents bind as well."""
-    try:
-        lines = membership.read_text().splitlines()
-    except OSError:
-        return []
-    found: list[Path] = []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            base = root
-        elif "cpu" in controllers.split(","):
-            base = root / "cpu"
-        else:
-            continue
-        directory = base / path.lstrip("/")
-        while True:
-            found.append(directory)
-            if directory == base or base not in directory.parents:
-                break
-            directory = directory.parent
-    return found
 
 
 def _quota(directory: Path) -> float:
