@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,16 +35,16 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question's figures and the samples that they are made of."""
+    """A question's figures and the samples that they are made of, each with an `is_quiet`."""
 
     question: str
     figures: Sequence[Figure]
-    samples: Sequence[dict[str, Any]] = field(default=())
+    samples: Sequence[dict[str, Any]]
 
     @property
-    def is_quiet(self) -> bool:
-        """Whether the machine was quiet during all samples."""
-        return all(sample.get("is_quiet", True) for sample in self.samples)
+    def disturbed_count(self) -> int:
+        """Samples during which the machine was busy with other work."""
+        return sum(not sample["is_quiet"] for sample in self.samples)
 
 
 def at_most(bound: float) -> Target:
@@ -76,7 +76,7 @@ def write_json(path: Path, environment: dict[str, Any], settings: dict[str, Any]
         "answers": [
             {
                 "question": answer.question,
-                "quiet": answer.is_quiet,
+                "disturbed_count": answer.disturbed_count,
                 "figures": [asdict(figure) | {"met": figure.is_met} for figure in answer.figures],
                 "samples": list(answer.samples),
             }

@@ -37,8 +37,9 @@ def main() -> int:
     figures = [figure for answer in answers for figure in answer.figures]
     print(environment.headline(where), table(figures), sep="\n\n")
     for answer in answers:
-        if not answer.is_quiet:
-            print(f"\nThe machine was busy with other work during {answer.question!r}: distrust its figures.")
+        if answer.disturbed_count:
+            share = f"{answer.disturbed_count} of {len(answer.samples)} samples"
+            print(f"\n{answer.question}: other work disturbed {share}; distrust the figures if that is many.")
     write_json(arguments.out, where, asdict(effort), answers)
     print(f"\nwritten to {arguments.out}", file=sys.stderr)
     return 1 if arguments.check and any(figure.is_met is False for figure in figures) else 0

@@ -49,6 +49,7 @@ class DynamicBatcher:
         self.idle = instances
         self._limit = max(1, max_batch_size)
         self._instances = instances
+        self._sharers = instances
         self._delay = batching.max_queue_delay_ns if max_batch_size > 1 else 0
         self._preferred = frozenset(batching.preferred_batch_size)
         self._max_queue_size = batching.max_queue_size
@@ -118,6 +119,9 @@ class DynamicBatcher:
         if self._dispatching:
             return
         self._dispatching = True
+        # An instance takes its share and leaves theirs to those that are busy: one that took everything would be long at
+        # it, while the others run what trickles in behind.
+        self._sharers = self._instances
         try:
             while self.idle and (batch := self._next_batch()) is not None:
                 self.idle -= 1
@@ -149,12 +153,13 @@ class DynamicBatcher:
         return batch
 
     def _ready_batch(self, room: int) -> Batch:
-        """Without a delay whatever waits is due, spread over the idle instances."""
+        """Without a delay whatever waits is due, spread over the instances."""
         queue = self.queue
         bucket = queue.oldest_bucket()
         limit = self._limit
-        if self.idle > 1:
-            limit = min(limit, -(-queue.rows // self.idle) or 1)
+        if self._sharers > 1:
+            limit = min(limit, -(-queue.rows // self._sharers) or 1)
+            self._sharers -= 1
         requests, rows = queue.take(bucket, limit, room)
         if rows >= self._limit:
             reason = ReleaseReason.FULL

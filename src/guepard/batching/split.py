@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from guepard.core.errors import GuepardError
+from guepard.core.errors import GuepardError, ModelError
 from guepard.core.request import InferenceRequest, RequestState
 from guepard.core.response import InferenceResponse
 from guepard.core.tensor import Array
@@ -47,9 +47,17 @@ class _Joiner:
         self._answers[id(request)] = response.outputs
         if len(self._answers) < len(self.parts):
             return
-        columns = zip(*[self._answers[id(part)] for part in self.parts], strict=True)
-        outputs = [np.concatenate(column) for column in columns]
         whole.state = RequestState.RELEASED
+        columns = zip(*[self._answers[id(part)] for part in self.parts], strict=True)
+        try:
+            outputs = [np.concatenate(column) for column in columns]
+        except ValueError:
+            limit = response.config.max_batch_size
+            reason = (
+                f"the request was split into batches of {limit} rows, whose answers differ in shape; send fewer rows"
+            )
+            whole.sender.fail(whole, ModelError(reason))
+            return
         whole.stamps = request.stamps
         whole.sender.send(whole, InferenceResponse(response.config, outputs, response.parameters), final)
 

@@ -5,7 +5,8 @@ it knows nothing of HTTP or gRPC: `protocols/error_body.py` holds that one table
 """
 
 from enum import Enum
-from typing import ClassVar
+from operator import index
+from typing import ClassVar, SupportsIndex
 
 
 class ErrorCode(Enum):
@@ -38,9 +39,10 @@ class GuepardError(Exception):
 
     code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
 
-    def __init__(self, message: str, *, retry_after_ms: int | None = None) -> None:
+    def __init__(self, message: object, *, retry_after_ms: int | None = None) -> None:
         super().__init__(message)
-        self.message = message
+        # Models raise these too, with whatever they have at hand: what is sent must be text that UTF-8 can carry.
+        self.message = str(message).encode(errors="replace").decode()
         self.retry_after_ms = retry_after_ms
 
 
@@ -53,9 +55,12 @@ class InputError(GuepardError):
 
     code = ErrorCode.INVALID_ARGUMENT
 
-    def __init__(self, message: str, *, row: int | None = None) -> None:
+    def __init__(self, message: object, *, row: SupportsIndex | None = None) -> None:
         super().__init__(message)
-        self.row = row
+        try:
+            self.row = None if row is None else index(row)
+        except TypeError:
+            self.row = None
 
 
 class PermissionDenied(GuepardError):

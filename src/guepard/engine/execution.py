@@ -41,7 +41,7 @@ def execute(executor: Executor, config: ModelConfig, batch: Batch) -> list[Outco
         outputs = executor.execute(inputs, batch.requests)
         stamps.compute_output_start = monotonic_ns()
         _check_rows(config, batch, outputs)
-    except Exception as error:
+    except BaseException as error:  # code of users may raise anything, and nothing may take the instance with it
         stamps.compute_end = monotonic_ns()
         return _isolate(executor, config, batch, stamps, as_model_error(config, error))
     stamps.compute_end = monotonic_ns()
@@ -59,11 +59,11 @@ def execute_stream(executor: Executor, config: ModelConfig, batch: Batch) -> Ite
             if request.is_released:
                 return
             yield outputs
-    except Exception as error:
+    except BaseException as error:
         raise as_model_error(config, error) from None
 
 
-def as_model_error(config: ModelConfig, error: Exception) -> GuepardError:
+def as_model_error(config: ModelConfig, error: BaseException) -> GuepardError:
     """`error` as callers may see it. What the model raised goes to the log, with its traceback, and nowhere else."""
     if isinstance(error, GuepardError):
         return error

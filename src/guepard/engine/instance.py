@@ -1,5 +1,6 @@
 """A copy of a model that executes one batch at a time: on the event loop, or on a thread of its own."""
 
+import logging
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -13,12 +14,18 @@ from guepard.core.model_config import ModelConfig
 from guepard.core.phases import BatchStamps
 from guepard.engine.execution import Outcome, execute, execute_stream
 
+log = logging.getLogger(__name__)
+
 
 class InstanceOwner(Protocol):
     """Who is told of results, always on the event loop's thread."""
 
     def executed(self, instance: "Instance", batch: Batch, outcomes: list[Outcome]) -> None:
         """`batch` is done and `instance` free."""
+        ...
+
+    def lost(self, instance: "Instance", batch: Batch) -> None:
+        """A fault of the engine's own kept `batch` from being executed; `instance` is free."""
         ...
 
     def streamed(self, batch: Batch, outputs: Outputs) -> None:
@@ -94,7 +101,11 @@ class ThreadInstance(Instance):
     def _work(self) -> None:
         run = self._stream if self._config.decoupled else self._run
         while (batch := self._batches.get()) is not None:
-            run(batch)
+            try:
+                run(batch)
+            except BaseException:  # the thread outlives it: a dead one would leave every later request waiting
+                log.exception("a batch of model %s was lost", self._config.name)
+                self._tell(self._owner.lost, self, batch)
         self._executor.close()
 
     def _run(self, batch: Batch) -> None:

@@ -10,7 +10,7 @@ from guepard.batching.deadline_watch import DeadlineWatch
 from guepard.batching.dynamic_batcher import Batch, DynamicBatcher
 from guepard.batching.scatter import scatter
 from guepard.batching.split import split
-from guepard.core.errors import DeadlineExceeded, ErrorCode, GuepardError, NotReady, Unsupported
+from guepard.core.errors import DeadlineExceeded, ErrorCode, GuepardError, InternalError, NotReady, Unsupported
 from guepard.core.model_config import ModelConfig
 from guepard.core.phases import BatchStamps
 from guepard.core.reasons import FailureReason
@@ -148,6 +148,12 @@ class ServedModel:
         finally:  # whatever goes wrong with an answer, the instance is free
             self._free(instance, batch, outcomes[-1].stamps.compute_end - outcomes[0].stamps.compute_start)
 
+    def lost(self, instance: Instance, batch: Batch) -> None:
+        for request in batch.requests:
+            if request.state is RequestState.EXECUTING:
+                self._fail(request, InternalError("the server failed to execute the request; its log says why"))
+        self._free(instance, batch, 0)
+
     def streamed(self, batch: Batch, outputs: Outputs) -> None:
         request = batch.requests[0]
         if not request.is_released:
@@ -178,7 +184,10 @@ class ServedModel:
                 partial = True
             request.state = RequestState.RELEASED
             request.stamps = stamps
-            request.sender.send(request, InferenceResponse(config, outputs), True)
+            try:
+                request.sender.send(request, InferenceResponse(config, outputs), True)
+            except Exception:  # a fault of one caller's front end must not cost the others of the batch their answers
+                log.exception("the answer to a request of model %s could not be handed over", config.name)
         if partial:
             answered = [request for request in answered if request.stamps is stamps and _completes(request)]
         self.statistics.record_execution(answered, batch.rows, stamps, monotonic_ns(), batch.reason)

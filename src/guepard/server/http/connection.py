@@ -21,7 +21,7 @@ from guepard.protocols.error_body import error_body, http_status
 from guepard.server.http import response_writer
 from guepard.server.http.access import log_exchange, new_request_id
 from guepard.server.http.context import HttpContext
-from guepard.server.http.endpoint import Buffer
+from guepard.server.http.endpoint import Buffer, Taker
 from guepard.server.http.head_memo import HEAD_END
 from guepard.server.http.message_reader import Message, MessageReader
 from guepard.server.http.request_head import RequestHead
@@ -55,7 +55,9 @@ class HttpConnection(asyncio.Protocol):
         "_responses",
         "_since",
         "_started",
+        "_taker",
         "_transport",
+        "_unsent",
         "_write_paused",
     )
 
@@ -70,6 +72,7 @@ class HttpConnection(asyncio.Protocol):
         self._started = 0
         self._permit = 0
         self._request: InferenceRequest | None = None
+        self._taker: Taker
         self._responses: list[InferenceResponse] = []
         # The requests behind it.
         self._ahead: deque[Message] = deque()
@@ -80,7 +83,8 @@ class HttpConnection(asyncio.Protocol):
         self._closing = False
         self._lingering = False
         self._eof = False
-        self._write_paused = 0
+        self._write_paused = 0  # since when the client has not read
+        self._unsent = 0
 
     # asyncio.Protocol
 
@@ -113,27 +117,34 @@ class HttpConnection(asyncio.Protocol):
         self._settle()
 
     def eof_received(self) -> bool:
-        """A client that has finished sending may still be reading: what it asked for is answered first."""
+        """A client that has finished sending may still be reading: what it asked for is answered first.
+
+        Or it has closed its socket, which looks the same until something is sent to it: see `_probe`.
+        """
         self._eof = True
-        return self._busy or bool(self._ahead)
+        waits = self._busy or bool(self._ahead)
+        if waits:
+            self._probe()
+        return waits
 
     def connection_lost(self, exc: Exception | None) -> None:
         context = self._context
         context.forget(self)
         self._transport = None
-        if self._request is not None:
-            request, self._request = self._request, None
-            self._head.endpoint.cancel(self._head, request)
-            log_exchange(context, self._head, _CLIENT_CLOSED_REQUEST, monotonic_ns(), self._started, 0, request=request)
         context.admission.release(self._permit)
         self._permit = 0
         self._drop_ahead()
         self._reader.drop()
         self._reader.deaf = True
+        if self._request is not None:
+            request, self._request = self._request, None
+            self._taker.cancel(request)
+            log_exchange(context, self._head, _CLIENT_CLOSED_REQUEST, monotonic_ns(), self._started, 0, request=request)
 
     def pause_writing(self) -> None:
         """The client does not read what it has asked for, and gets no further answers until it does."""
         self._write_paused = monotonic_ns()
+        self._unsent = self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def resume_writing(self) -> None:
         self._write_paused = 0
@@ -205,8 +216,9 @@ class HttpConnection(asyncio.Protocol):
 
     # Answering: Exchange and ResponseSender
 
-    def infer_with(self, request: InferenceRequest) -> None:
+    def infer_with(self, request: InferenceRequest, taker: Taker) -> None:
         self._request = request
+        self._taker = taker
 
     def send(self, request: InferenceRequest, response: InferenceResponse, final: bool) -> None:
         if not final:
@@ -324,6 +336,15 @@ class HttpConnection(asyncio.Protocol):
         if not self._busy and not self._ahead:
             self._close()
 
+    def _probe(self) -> None:
+        """Find out whether a client that has stopped sending is still there, by an interim answer.
+
+        A client that reads on skips it, as RFC 9110 section 15.2 demands. The kernel of one that has closed its socket
+        answers with a reset, which ends the connection at the next probe, and its request with it.
+        """
+        if self._transport is not None and self._head.version == "1.1":
+            self._transport.write(response_writer.CONTINUE)
+
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
@@ -336,10 +357,10 @@ class HttpConnection(asyncio.Protocol):
             if now - self._since > _LINGER_NS:
                 self.abort()
         elif self._write_paused:
-            if now - self._write_paused > limits.body_timeout_ns:
-                self.abort()
+            self._sweep_unread(now)
         elif self._busy or self._ahead:
-            return
+            if self._eof:
+                self._probe()
         elif reader.incoming is not None:
             if now - reader.since > limits.body_timeout_ns:
                 reader.refuse(RequestTimeout("the request body did not arrive in time (body_timeout)"))
@@ -350,3 +371,12 @@ class HttpConnection(asyncio.Protocol):
             first = self._head is self._context.router.no_head
             if now - self._since > (limits.header_timeout_ns if first else limits.keep_alive_ns):
                 self._close()
+
+    def _sweep_unread(self, now: int) -> None:
+        """Give up on a client that has not read a byte of its answers for as long as a body may take to go on."""
+        unsent = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        if unsent < self._unsent:
+            self._unsent = unsent
+            self._write_paused = now
+        elif now - self._write_paused > self._context.limits.body_timeout_ns:
+            self.abort()

@@ -67,9 +67,6 @@ class DocumentEndpoint:
     def write(self, head: RequestHead, request: InferenceRequest, response: InferenceResponse) -> tuple[bytes, Body]:
         raise AssertionError("a document route has no inference to answer")
 
-    def cancel(self, head: RequestHead, request: InferenceRequest) -> None:
-        """A client that leaves does not undo a load or an unload."""
-
 
 async def _answer(exchange: Exchange, answer: Awaitable[Document], label: str) -> None:
     try:

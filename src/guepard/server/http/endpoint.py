@@ -12,6 +12,14 @@ Buffer = bytes | bytearray | memoryview
 Body = Sequence[bytes | memoryview]
 
 
+class Taker(Protocol):
+    """Whoever has taken an inference request in."""
+
+    def cancel(self, request: InferenceRequest) -> None:
+        """Nobody waits for the answer to `request` any more."""
+        ...
+
+
 class Exchange(ResponseSender, Protocol):
     """One request that waits for its answer, which is given once. A connection plays this part.
 
@@ -24,8 +32,8 @@ class Exchange(ResponseSender, Protocol):
 
     def fail_with(self, error: GuepardError) -> None: ...
 
-    def infer_with(self, request: InferenceRequest) -> None:
-        """Name the inference request whose answer this exchange waits for, so that it can be cancelled."""
+    def infer_with(self, request: InferenceRequest, taker: Taker) -> None:
+        """Name the inference request whose answer this exchange waits for, and who cancels it if the client leaves."""
         ...
 
 
@@ -48,8 +56,4 @@ class Endpoint(Protocol):
 
     def write(self, head: RequestHead, request: InferenceRequest, response: InferenceResponse) -> tuple[bytes, Body]:
         """Headers and body of an inference response. Raises: GuepardError."""
-        ...
-
-    def cancel(self, head: RequestHead, request: InferenceRequest) -> None:
-        """The client has left before `request` was answered."""
         ...

@@ -80,7 +80,7 @@ class InferEndpoint:
             request.timeout_ns = min(request.timeout_ns or timeout_ns, timeout_ns)
         if priority_level:
             request.priority = priority_level
-        exchange.infer_with(request)
+        exchange.infer_with(request, target.served)
         target.served.infer(request)
 
     def write(self, head: RequestHead, request: InferenceRequest, response: InferenceResponse) -> tuple[bytes, Body]:
@@ -92,9 +92,6 @@ class InferEndpoint:
         if json_length is None:
             return JSON_TYPE + headers, body
         return b"%b%binference-header-content-length: %d\r\n" % (_BINARY_TYPE, headers, json_length), body
-
-    def cancel(self, head: RequestHead, request: InferenceRequest) -> None:
-        head.note.target.served.cancel(request)
 
     def _aim(self, target: Target, head: RequestHead) -> None:
         served = self._data_plane.lookup(head.params["model"], head.params.get("version"))

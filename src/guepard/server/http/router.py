@@ -33,9 +33,6 @@ class _Unmatched:
     def write(self, head: RequestHead, request: InferenceRequest, response: InferenceResponse) -> tuple[bytes, Body]:
         raise AssertionError("an unmatched route has no inference to answer")
 
-    def cancel(self, head: RequestHead, request: InferenceRequest) -> None:
-        pass
-
 
 _Found = tuple[dict[str, Endpoint], dict[str, str]]
 
