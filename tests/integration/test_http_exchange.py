@@ -221,7 +221,27 @@ def test_a_client_that_has_finished_sending_gets_its_answers(server: RunningServ
     with RawClient(server.http_port) as client:
         client.send(sleep(50) + infer([1.0]) + sleep(1))
         client.finish_sending()
-        assert list(answers_in(client.rest())) == [200, 200, 200]
+        statuses = list(answers_in(client.rest()))
+    assert [status for status in statuses if status != 100] == [200, 200, 200]
+    assert statuses[0] == 100, "whether such a client is still there is found out by an interim answer"
+
+
+def test_a_client_that_closes_its_socket_while_it_waits_costs_no_execution(server: RunningServer) -> None:
+    """Its close looks like that of a client that has only finished sending, until something is sent to it."""
+    labels = '{model="sleep",version="1"}'
+    executions = gauge(server, f"guepard_inference_executions_total{labels}")
+    with RawClient(server.http_port) as busy:
+        busy.send(sleep(4_000))
+        wait_until(lambda: gauge(server, f"guepard_executing_requests{labels}") == 1)
+        leaving = [RawClient(server.http_port) for _ in range(5)]
+        for client in leaving:
+            client.send(sleep(50))
+        wait_until(lambda: gauge(server, f"guepard_queue_depth{labels}") == 5)
+        for client in leaving:
+            client.close()
+        wait_until(lambda: gauge(server, f"guepard_queue_depth{labels}") == 0)
+        assert busy.answer().status == 200
+    assert gauge(server, f"guepard_inference_executions_total{labels}") == executions + 1
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /v2", infer([1.0])[:-5], chunked(INFER, [b"abc"])[:-5]])

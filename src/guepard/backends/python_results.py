@@ -81,11 +81,13 @@ def _array(datatype: Datatype, value: Any) -> Array:
         raise _Mismatch(f"predict returned a {type(value).__name__} that is not a regular array of numbers") from None
     if array.dtype != datatype.dtype:
         array = _from_plain(datatype, array) if is_plain else _widened(datatype, array)
-    return _contiguous(array)
+    return _own(array, value)
 
 
-def _contiguous(array: Array) -> Array:
-    return array if array.flags.c_contiguous else array.copy()
+def _own(array: Array, value: Any) -> Array:
+    """`array` in memory that nobody else has: a model may return the same array, or a part of it, again and again."""
+    is_ours = array is not value and array.base is None and array.flags.c_contiguous
+    return array if is_ours else array.copy()
 
 
 def _widened(datatype: Datatype, array: Array) -> Array:
@@ -142,7 +144,7 @@ def _byte_strings(value: Any) -> Array:
         raise _Mismatch(f"predict returned a {type(value).__name__} that is not a regular array of bytes") from None
     elements = array.ravel().tolist()
     if all(type(element) is bytes for element in elements):
-        return _contiguous(array)
+        return _own(array, value)
     encoded = np.empty(len(elements), object)
     encoded[:] = [_encoded(element) for element in elements]
     return encoded.reshape(array.shape)

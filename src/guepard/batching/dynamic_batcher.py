@@ -119,8 +119,8 @@ class DynamicBatcher:
         if self._dispatching:
             return
         self._dispatching = True
-        # An instance takes its share and leaves theirs to those that are busy: one that took everything would be long at
-        # it, while the others run what trickles in behind.
+        # An instance takes its share and leaves theirs to those that are busy: one that took everything would be at it
+        # for long, while the others run what trickles in behind.
         self._sharers = self._instances
         try:
             while self.idle and (batch := self._next_batch()) is not None:

@@ -71,7 +71,7 @@ class Model:
     `predict` gets {name: array of the whole batch} and returns {name: array}; as a generator it yields several such
     answers. With `max_batch_size` 0 tensors have no batch dimension and each request runs alone. Any method may be
     `async def`. Raise `guepard.InputError` to answer 400; every other exception answers 500. The arrays that `predict`
-    returns are handed over: return new ones each time, for answers are written from them later.
+    returns are copied, so the same ones may be returned again.
     """
 
     inputs: ClassVar[Sequence[TensorSpec]] = ()

@@ -88,3 +88,4 @@ class ModelConfig:
     idempotent: bool
     decoupled: bool
     parameters: Mapping[str, Any]
+    warmed_up: bool = True

@@ -165,10 +165,10 @@ class ControlPlane:
             return ["the models"]
         return [name for name, status in self._statuses.items() if status.required and not status.is_fit]
 
-    async def stop(self) -> bool:
-        """Wait for the requests that were taken in, then close every model. False when some had to be cut off."""
+    async def stop(self, timeout_s: float) -> bool:
+        """Wait for requests that are still inside, then close every model. False when some had to be cut off."""
         served = [status.served for status in self._statuses.values() if status.served is not None]
-        drained = await asyncio.gather(*[model.drain(self._drain_timeout_s) for model in served])
+        drained = await asyncio.gather(*[model.drain(timeout_s) for model in served])
         for task in list(self._retiring):
             task.cancel()
         await asyncio.gather(*[model.close() for model in served], *self._retiring, return_exceptions=True)
@@ -210,8 +210,7 @@ class ControlPlane:
         status.version = config.version
         if previous is None:
             status.move(ModelReadyState.READY)
-        else:
-            status.reason = ""
+        status.reason = "" if config.warmed_up else "served cold: it refused every warm-up sample, see the log"
         self._publish()
         self._on_change(served, True)
         log.info(

@@ -45,7 +45,7 @@ class DataPlane:
                 f"model {name!r} is not ready ({state.value.lower()}{detail})",
                 retry_after_ms=_RETRY_AFTER_MS,
             )
-        if version and version != served.config.version:
+        if version is not None and version != served.config.version:
             raise NotFound(f"model {name!r} has no version {version!r}; it serves {served.config.version!r}")
         return served
 

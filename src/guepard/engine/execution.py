@@ -21,6 +21,29 @@ from guepard.core.request import InferenceRequest, RequestState
 
 log = logging.getLogger(__name__)
 
+_TRACEBACK_EVERY_NS = 1_000_000_000
+
+
+class _Tracebacks:
+    """Writes what models raised, of each model once a second: a model that fails always must not flood the log."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+        self._left_out: dict[str, int] = {}
+
+    def write(self, config: ModelConfig, error: BaseException) -> None:
+        name, now = config.name, monotonic_ns()
+        if now < self._next.get(name, 0):
+            self._left_out[name] = self._left_out.get(name, 0) + 1
+            return
+        self._next[name] = now + _TRACEBACK_EVERY_NS
+        left_out = self._left_out.pop(name, 0)
+        also = f", as {left_out} times before that are not shown" if left_out else ""
+        log.error("model %s version %s failed%s", name, config.version, also, exc_info=error)
+
+
+_tracebacks = _Tracebacks()
+
 
 class Outcome(NamedTuple):
     """What became of a batch or of a part of it: either outputs or an error, for all of its requests."""
@@ -67,7 +90,7 @@ def as_model_error(config: ModelConfig, error: BaseException) -> GuepardError:
     """`error` as callers may see it. What the model raised goes to the log, with its traceback, and nowhere else."""
     if isinstance(error, GuepardError):
         return error
-    log.error("model %s version %s failed", config.name, config.version, exc_info=error)
+    _tracebacks.write(config, error)
     return ModelError(f"model {config.name!r} failed: {type(error).__name__}")
 
 

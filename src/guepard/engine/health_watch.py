@@ -21,6 +21,7 @@ class HealthWatch:
     def __init__(self, data_plane: DataPlane, period_s: float = PERIOD_S) -> None:
         self._data_plane = data_plane
         self._period_s = period_s
+        self._looks: dict[ServedModel, asyncio.Task[None]] = {}  # those that have not returned
 
     async def run(self) -> None:
         while True:
@@ -30,8 +31,12 @@ class HealthWatch:
     async def _look_at(self, served: ServedModel) -> None:
         config = served.config
         ailment = None
+        # One that hangs is waited for again rather than asked again: each look holds a thread.
+        look = self._looks.get(served) or asyncio.ensure_future(in_thread(f"health-{config.name}", served.health))
+        self._looks[served] = look
+        look.add_done_callback(lambda _: self._looks.pop(served, None))
         try:
-            await asyncio.wait_for(in_thread(f"health-{config.name}", served.health), self._period_s)
+            await asyncio.wait_for(asyncio.shield(look), self._period_s)
         except TimeoutError:
             ailment = f"its health check did not return within {self._period_s:g} s"
         except Exception as error:

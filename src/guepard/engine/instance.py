@@ -64,9 +64,10 @@ class InlineInstance(Instance):
         self._owner.executed(self, batch, execute(self._executor, self._config, batch))
 
     def stop(self) -> None:
-        self._executor.close()
+        """Nothing runs between batches. The executor is closed by `join`, beside the loop: user code may take long."""
 
     def join(self, timeout_s: float) -> bool:
+        self._executor.close()
         return True
 
 

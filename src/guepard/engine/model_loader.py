@@ -64,13 +64,17 @@ def load_version(
         raise
     except GuepardError as error:
         raise LoadError(error.message) from error
-    except Exception as error:
+    except (
+        BaseException
+    ) as error:  # code of users may raise anything; it runs on this thread, which is not the main one
         log.exception("model %s version %s failed to load", definition.name, version)
         raise LoadError(f"loading failed: {type(error).__name__}") from error
     return loaded
 
 
 def _check_replacement(old: ModelConfig, new: ModelConfig) -> None:
+    if old.warmed_up and not new.warmed_up:
+        raise LoadError("the new version refuses every warm-up sample, and the one that serves does not")
     broken = incompatibility(old, new)
     if broken is not None:
         raise LoadError(f"callers of the version that serves would fail: {broken}; unload the model first to change it")
@@ -79,8 +83,9 @@ def _check_replacement(old: ModelConfig, new: ModelConfig) -> None:
 def _settle(definition: ModelDefinition, version: str, model: LoadedModel, cpus: int, started: int) -> LoadedVersion:
     policy = definition.policy
     description = model.description
+    _check_outputs(description)
     first = model.executor()
-    warmup = warm_up(first, description, description.max_batch_size)
+    warmup = warm_up(definition.name, first, description, description.max_batch_size)
     if description.max_batch_size and not description.batch_verified and not warmup.rows_independent:
         description = _without_batches(description)
     execution = _execution(policy.instance_group.execution, description, warmup.timing)
@@ -88,7 +93,7 @@ def _settle(definition: ModelDefinition, version: str, model: LoadedModel, cpus:
     executors = [first]
     for _ in range(count - 1):
         executor = model.executor()
-        warm_up(executor, description, 1)
+        warm_up(definition.name, executor, description, 1)
         executors.append(executor)
     config = ModelConfig(
         name=definition.name,
@@ -105,9 +110,18 @@ def _settle(definition: ModelDefinition, version: str, model: LoadedModel, cpus:
         max_concurrency=policy.max_concurrency,
         idempotent=description.idempotent,
         decoupled=description.decoupled,
+        warmed_up=warmup.timing is not None,
         parameters=policy.parameters,
     )
     return LoadedVersion(config, model, tuple(executors), perf_counter_ns() - started)
+
+
+def _check_outputs(description: ModelDescription) -> None:
+    names = [spec.name for spec in description.outputs]
+    if not names:
+        raise LoadError("the model has no outputs, so there is nothing to answer")
+    if len(set(names)) < len(names):
+        raise LoadError(f"two outputs of the model have one name: {', '.join(names)}; give each its own")
 
 
 def _without_batches(description: ModelDescription) -> ModelDescription:

@@ -67,6 +67,8 @@ class ModelRepository:
         Raises: LoadError when there is nothing to load.
         """
         path = definition.path
+        if (path / "config.pbtxt").exists():
+            self._report(path / "config.pbtxt", f"{path.name}/%s is not read; put its options into guepard.yaml")
         if definition.backend == "identity" or not path.is_dir():
             return "1", path
         versions = []

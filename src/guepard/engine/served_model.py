@@ -10,7 +10,15 @@ from guepard.batching.deadline_watch import DeadlineWatch
 from guepard.batching.dynamic_batcher import Batch, DynamicBatcher
 from guepard.batching.scatter import scatter
 from guepard.batching.split import split
-from guepard.core.errors import DeadlineExceeded, ErrorCode, GuepardError, InternalError, NotReady, Unsupported
+from guepard.core.errors import (
+    DeadlineExceeded,
+    ErrorCode,
+    GuepardError,
+    InputError,
+    InternalError,
+    NotReady,
+    Unsupported,
+)
 from guepard.core.model_config import ModelConfig
 from guepard.core.phases import BatchStamps
 from guepard.core.reasons import FailureReason
@@ -33,6 +41,7 @@ _FAILURE_REASONS = {
     ErrorCode.MODEL_ERROR: FailureReason.BACKEND,
 }
 
+_MAX_PARTS = 1_024  # of one request: cutting it up and joining its answers holds the loop
 _DRAIN_POLL_S = 0.01
 _JOIN_S = 5.0
 
@@ -95,6 +104,11 @@ class ServedModel:
                 if self.config.decoupled:
                     raise Unsupported(
                         f"model {self.config.name!r} streams its answers and takes at most {self._max_batch_size} rows"
+                    )
+                if request.rows > self._max_batch_size * _MAX_PARTS:
+                    raise InputError(
+                        f"{request.rows} rows are too many for one request: at most {_MAX_PARTS} batches of "
+                        f"{self._max_batch_size}; send several requests"
                     )
                 self._batcher.enqueue(request, split(request, self._max_batch_size))
             else:

@@ -42,24 +42,25 @@ class Warmup(NamedTuple):
     rows_independent: bool | None
 
 
-def warm_up(executor: Executor, description: ModelDescription, max_rows: int) -> Warmup:
+def warm_up(name: str, executor: Executor, description: ModelDescription, max_rows: int) -> Warmup:
     """Run zero-valued samples of one row and of `max_rows` rows. Raises nothing: what fails is logged and reported.
 
     Shapes: free dimensions get the first size in `_FREE_SIZES` that the model accepts.
     """
-    size = _accepted_size(executor, description)
+    size = _accepted_size(name, executor, description)
     if size is None:
         return Warmup(None, None)
     independent = None
-    if description.max_batch_size and not description.batch_verified:
-        independent = _rows_independent(executor, description, size)
-    batched = description.max_batch_size > 0 and independent is not False
+    # An operator's word that rows are independent is tried as well where trying is cheap and code is not the user's.
+    if description.max_batch_size > 1 and (not description.batch_verified or description.backend == "onnxruntime"):
+        independent = _rows_independent(name, executor, description, size)
+    batched = description.max_batch_size > 0 and (description.batch_verified or independent is True)
     one = _fastest(executor, _samples(description, 1, size), description)
     full = _fastest(executor, _samples(description, max_rows, size), description) if batched and max_rows > 1 else one
     return Warmup(Timing(one, full), independent)
 
 
-def _accepted_size(executor: Executor, description: ModelDescription) -> int | None:
+def _accepted_size(name: str, executor: Executor, description: ModelDescription) -> int | None:
     free = any(spec.free for spec in description.inputs)
     failure: Exception | None = None
     for size in _FREE_SIZES if free else _FREE_SIZES[:1]:
@@ -69,25 +70,39 @@ def _accepted_size(executor: Executor, description: ModelDescription) -> int | N
             failure = error
         else:
             return size
-    log.warning("warm-up with made-up samples failed, so the model is served cold: %s", failure)
+    log.warning("model %s: warm-up with made-up samples failed, so it is served cold: %s", name, failure)
     return None
 
 
-def _rows_independent(executor: Executor, description: ModelDescription, size: int) -> bool:
+def _rows_independent(name: str, executor: Executor, description: ModelDescription, size: int) -> bool:
     """Whether a batch of two different rows equals the two rows run alone."""
     pair = [_distinct_rows(spec, size) for spec in description.inputs]
+    # Both orders: what only flows down the rows, as in a running sum, must not hide behind a first row of zeros.
+    return all(
+        _is_sum_of_its_rows(name, executor, description, rows) for rows in (pair, [array[::-1] for array in pair])
+    )
+
+
+def _is_sum_of_its_rows(name: str, executor: Executor, description: ModelDescription, pair: list[Array]) -> bool:
     try:
         together = _run(executor, pair, description)
         alone = [_run(executor, [array[row : row + 1] for array in pair], description) for row in (0, 1)]
     except Exception as error:
-        log.info("a batch of two was refused (%s): serving without batches", error)
+        _report_dependence(name, description, f"a batch of two was refused ({error})")
         return False
-    for index, output in enumerate(together):
+    for index, (spec, output) in enumerate(zip(description.outputs, together, strict=True)):
         expected = [alone[row][index] for row in (0, 1)]
         if output.shape[:1] != (2,) or not all(_same(output[row : row + 1], expected[row]) for row in (0, 1)):
-            log.info("rows of one batch influence each other in output %d: serving without batches", index)
+            _report_dependence(name, description, f"rows of one batch influence each other in output {spec.name!r}")
             return False
     return True
+
+
+def _report_dependence(name: str, description: ModelDescription, reason: str) -> None:
+    if description.batch_verified:
+        log.warning("model %s: %s, so answers depend on who shares a batch; set max_batch_size to 0", name, reason)
+    else:
+        log.info("model %s: %s, so it is served without batches", name, reason)
 
 
 def _same(left: Array, right: Array) -> bool:
@@ -99,10 +114,16 @@ def _same(left: Array, right: Array) -> bool:
 
 
 def _distinct_rows(spec: TensorSpec, size: int) -> Array:
-    """Two rows that differ, of small values that suit indices as well as measurements."""
+    """Two rows that differ, of small values that suit indices as well as measurements.
+
+    Measurements are neither 0 nor 1, whose products and powers are themselves and so hide what rows do to one another.
+    """
     pair = empty_array(spec, _shape(spec, 2, size))
     if spec.datatype.kind == "bytes":
         pair[1] = b"a"
+    elif spec.datatype.kind == "float" and spec.plain:
+        pair[0] = np.linspace(0.25, 0.75, pair[0].size).reshape(pair[0].shape)
+        pair[1] = np.linspace(1.75, 1.25, pair[1].size).reshape(pair[1].shape)
     elif spec.datatype.name == "BF16":
         pair[1] = 0x3F80  # 1.0
     else:

@@ -1,6 +1,6 @@
 """Permits for request bodies, taken when the headers are known and before the body is read."""
 
-from guepard.core.errors import Overloaded
+from guepard.core.errors import Overloaded, PayloadTooLarge
 
 _RETRY_AFTER_MS = 1_000
 
@@ -15,8 +15,15 @@ class Admission:
         self.inflight_bytes = 0
 
     def acquire(self, size: int) -> None:
-        """Take a permit for `size` bytes. Raises: Overloaded, and then nothing was taken."""
+        """Take a permit for `size` bytes.
+
+        Raises: Overloaded, or PayloadTooLarge for what would not fit even alone; then nothing was taken.
+        """
         total = self.inflight_bytes + size
+        if size > self.max_inflight_bytes:
+            raise PayloadTooLarge(
+                f"the request body of {size} bytes is larger than {self.max_inflight_bytes} bytes (max_inflight_bytes)"
+            )
         if total > self.max_inflight_bytes:
             raise Overloaded(
                 f"{self.inflight_bytes} bytes of requests are in flight and {size} more exceed the bound of "
@@ -24,6 +31,10 @@ class Admission:
                 retry_after_ms=_RETRY_AFTER_MS,
             )
         self.inflight_bytes = total
+
+    def hold(self, size: int) -> None:
+        """Count `size` bytes that are there already, whatever the bound: answers that clients do not read."""
+        self.inflight_bytes += size
 
     def release(self, size: int) -> None:
         self.inflight_bytes -= size

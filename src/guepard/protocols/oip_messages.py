@@ -23,6 +23,7 @@ _BF16_BOUND = 3.3961775292304601e38
 
 
 MAX_RANK = 32
+MAX_TENSORS = 1_024
 
 # Bounds on what is multiplied, compared, quoted in errors and written to logs, where a whole body of it would hurt.
 Shape = Annotated[list[Annotated[int, Meta(ge=0, le=2**63 - 1)]], Meta(max_length=MAX_RANK)]
@@ -45,10 +46,10 @@ class WireOutput(msgspec.Struct, gc=False):
 
 
 class WireRequest(msgspec.Struct, Generic[Data], gc=False):
-    inputs: list[WireTensor[Data]]
+    inputs: Annotated[list[WireTensor[Data]], Meta(max_length=MAX_TENSORS)]
     id: Id | None = None
     parameters: Parameters | None = None
-    outputs: list[WireOutput] | None = None
+    outputs: Annotated[list[WireOutput], Meta(max_length=MAX_TENSORS)] | None = None
 
 
 def _integers(bits: int, signed: bool) -> Any:

@@ -96,7 +96,7 @@ async def _run(settings: Settings, started_ns: int, writer: telemetry_logging.Lo
         Listener(socket, HttpContext(routes, _limits(options), admission, registry, access_log))
         for socket, routes in (
             (api_socket, router),
-            (metrics_socket, Router(MetricsRoutes(registry, guard).routes())),
+            (metrics_socket, Router(MetricsRoutes(registry, guard).routes(), "this port serves /metrics")),
         )
     ]
     plan = Plan(
@@ -105,6 +105,7 @@ async def _run(settings: Settings, started_ns: int, writer: telemetry_logging.Lo
         load=options.load_model if options.model_control_mode == "explicit" else None,
         exit_on_error=options.exit_on_error,
         pre_stop_delay_s=options.pre_stop_delay / _SECOND_NS,
+        drain_timeout_s=options.drain_timeout / _SECOND_NS,
         welcome=settings.logging.format == "console",
         risks=tuple(risks(settings)),
     )

@@ -23,8 +23,6 @@ from guepard.telemetry.metrics import prepare
 
 log = logging.getLogger("guepard")
 
-_LAST_ANSWERS_S = 5.0
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -35,6 +33,7 @@ class Plan:
     load: Sequence[str] | None
     exit_on_error: bool
     pre_stop_delay_s: float
+    drain_timeout_s: float
     welcome: bool
     risks: tuple[str, ...]
 
@@ -69,6 +68,7 @@ class Lifecycle:
             log.warning("%s", risk)
         for listener in self._listeners:
             await listener.start()
+        log.info("listening on port %d, loading models", self._listeners[0].port)
         failures = await self._load()
         if failures and plan.exit_on_error:
             return 1
@@ -132,9 +132,11 @@ class Lifecycle:
         log.info("draining: no new connections, waiting for the requests that were accepted")
         for listener in self._listeners:
             listener.stop_accepting()
-        drained = await self._control_plane.stop()
+        # Connections end with the answers they still owe, also for bodies that are on their way.
+        await self._listeners[0].wait_until_empty(self._plan.drain_timeout_s)
+        drained = await self._control_plane.stop(timeout_s=0)
         for listener in self._listeners:
-            await listener.close(_LAST_ANSWERS_S)
+            listener.close()
         self._access_log.close()
         log.info("stopped" if drained else "stopped; requests that outlasted drain_timeout were cut off")
         return 0

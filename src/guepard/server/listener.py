@@ -60,6 +60,7 @@ class Listener:
         context = self.context
         context.date.tick()
         now = monotonic_ns()
+        context.access_log.tick(now)
         for connection in list(context.connections):
             connection.sweep(now)
         self._schedule_sweep(call_later)
@@ -72,11 +73,14 @@ class Listener:
         for connection in list(self.context.connections):
             connection.drain()
 
-    async def close(self, timeout_s: float) -> None:
-        """Wait for the last answers to be sent, then cut off whoever is left."""
+    async def wait_until_empty(self, timeout_s: float) -> None:
+        """Wait, for at most `timeout_s`, until every connection has ended."""
         if self.context.connections:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.context.emptied.wait(), timeout_s)
+
+    def close(self) -> None:
+        """Cut off whoever is left."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         for connection in list(self.context.connections):

@@ -94,6 +94,11 @@ class AccessLog:
             fields["error_message"] = _shorten(error_message, ERROR_MESSAGE_LIMIT)
         _logger.log(logging.WARNING if status >= 500 else logging.INFO, "request", extra=fields)
 
+    def tick(self, now_ns: int) -> None:
+        """To be called about once a second, so that what was left out is told even when nothing else happens."""
+        if now_ns >= self._second_end:
+            self._turn(now_ns)
+
     def close(self) -> None:
         """Say what was left out so far. To be called once, when the server stops."""
         self._report_left_out()

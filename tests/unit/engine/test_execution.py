@@ -142,9 +142,11 @@ class TestIsolation:
 
     def test_what_the_model_raised_is_logged_and_not_told(self, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.ERROR):
-            fates, _ = run(batch_of(-1), fail_negative)
+            for _ in range(3):
+                fates, _ = run(batch_of(-1), fail_negative, model_config(idempotent=True, name="unlucky"))
         assert isinstance(fates[0], ModelError)
-        assert fates[0].message == "model 'm' failed: ArithmeticError"
+        assert fates[0].message == "model 'unlucky' failed: ArithmeticError"
+        assert caplog.text.count("Traceback") == 1, "a model that always fails does not flood the log"
         assert "a negative row" in caplog.text
 
 

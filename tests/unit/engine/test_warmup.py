@@ -23,13 +23,13 @@ def description(dims: list[int] | None = None, datatype: str = "FP32", **fields:
 
 
 def warmed(function: Callable[[Any], Any], **fields: Any) -> Warmup:
-    return warm_up(FakeExecutor(function), description(**fields), 8)
+    return warm_up("m", FakeExecutor(function), description(**fields), 8)
 
 
 def onnx_warmup(folder: Path, model: bytes) -> Warmup:
     path = onnx_models.write_model(folder / "m.onnx", model)
     loaded = OnnxRuntimeBackend().load(ModelSource("m", "1", path, ModelPolicy()))
-    return warm_up(loaded.executor(), loaded.description, loaded.description.max_batch_size)
+    return warm_up("m", loaded.executor(), loaded.description, loaded.description.max_batch_size)
 
 
 class TestIndependentRows:
@@ -90,7 +90,7 @@ class TestIndependentRows:
 class TestSamples:
     def test_one_row_and_a_full_batch_are_run(self) -> None:
         executor = FakeExecutor()
-        warm_up(executor, description(batch_verified=True), 8)
+        warm_up("m", executor, description(batch_verified=True), 8)
         assert {len(run) // 4 for run in executor.runs} == {1, 8}
 
     def test_a_model_without_batches_gets_its_dims(self) -> None:
@@ -127,7 +127,7 @@ class TestSamples:
                 yield from ([inputs[0]], [inputs[0]])
                 ended.append(True)
 
-        warm_up(Stream(), description(decoupled=True, batch_verified=True), 8)
+        warm_up("m", Stream(), description(decoupled=True, batch_verified=True), 8)
         assert ended
 
     def test_the_time_of_a_full_batch_is_its_own(self) -> None:

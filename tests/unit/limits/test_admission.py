@@ -2,7 +2,7 @@
 
 import pytest
 
-from guepard.core.errors import Overloaded
+from guepard.core.errors import Overloaded, PayloadTooLarge
 from guepard.limits.admission import Admission
 
 
@@ -20,7 +20,7 @@ def test_permits_add_up_to_the_bound_and_come_back() -> None:
 
 def test_a_body_larger_than_the_bound_is_refused_on_an_idle_server() -> None:
     admission = Admission(100)
-    with pytest.raises(Overloaded) as refusal:
+    with pytest.raises(PayloadTooLarge, match="101 bytes is larger than 100") as refusal:
         admission.acquire(101)
-    assert refusal.value.retry_after_ms
+    assert refusal.value.retry_after_ms is None, "waiting does not make it fit"
     assert admission.inflight_bytes == 0

@@ -105,7 +105,7 @@ def test_fields_that_are_not_part_of_the_protocol_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"", "request body: not valid JSON (Input data was truncated)"),
+        (b"", "request body: empty; send an inference request as JSON"),
         (b'{"inputs":[', "request body: not valid JSON (Input data was truncated)"),
         (b"null", "request body: expected object, got null"),
         (b"[]", "request body: expected object, got array"),

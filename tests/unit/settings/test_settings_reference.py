@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, get_args
 
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import msgspec
 import pytest
 import yaml

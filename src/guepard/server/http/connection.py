@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from time import monotonic_ns
 from typing import cast
 
-from guepard.core.errors import GuepardError, InternalError, Overloaded, RequestTimeout, Unsupported
+from guepard.core.errors import Draining, GuepardError, InternalError, RequestTimeout, Unsupported
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.protocols.error_body import error_body, http_status
@@ -32,6 +32,10 @@ log = logging.getLogger(__name__)
 _MAX_AHEAD = 16
 _VIEW_FROM = 16_384  # bodies from here on are viewed rather than copied out of the read buffer
 _LINGER_NS = 2_000_000_000
+_DRAIN_PAUSE_NS = 1_000_000_000
+# The slowest that a large body may come: so many pauses of body_timeout in all, and 16 KiB/s.
+_PAUSES = 10
+_NS_PER_BYTE = 1_000_000_000 // 16_384
 _CLIENT_CLOSED_REQUEST = 499
 
 
@@ -47,6 +51,7 @@ class HttpConnection(asyncio.Protocol):
         "_eof",
         "_head",
         "_heads",
+        "_held",
         "_lingering",
         "_permit",
         "_quiet",
@@ -85,6 +90,7 @@ class HttpConnection(asyncio.Protocol):
         self._eof = False
         self._write_paused = 0  # since when the client has not read
         self._unsent = 0
+        self._held = 0  # bytes of unread answers that the admission counts
 
     # asyncio.Protocol
 
@@ -110,7 +116,7 @@ class HttpConnection(asyncio.Protocol):
                         self._reader.collect(head, memoryview(data)[start:])
                         self._quiet = False
                         return
-                except Overloaded:
+                except GuepardError:
                     pass  # the reader meets the same bound, and knows how to refuse
         self._quiet = False
         self._reader.feed(data)
@@ -133,6 +139,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = None
         context.admission.release(self._permit)
         self._permit = 0
+        self._let_go()
         self._drop_ahead()
         self._reader.drop()
         self._reader.deaf = True
@@ -144,12 +151,19 @@ class HttpConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read what it has asked for, and gets no further answers until it does."""
         self._write_paused = monotonic_ns()
-        self._unsent = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        self._held = self._unsent = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        self._context.admission.hold(self._held)
 
     def resume_writing(self) -> None:
         self._write_paused = 0
+        self._let_go()
         self._advance()
         self._settle()
+
+    def _let_go(self) -> None:
+        """What the client had not read counts no more: it has read it, or is gone."""
+        self._context.admission.release(self._held)
+        self._held = 0
 
     # Taking requests up
 
@@ -332,8 +346,8 @@ class HttpConnection(asyncio.Protocol):
             transport.close()
 
     def drain(self) -> None:
-        """Close now if nothing is being answered, else with the last answer."""
-        if not self._busy and not self._ahead:
+        """Close now if nothing is being received or answered, else with the last answer."""
+        if not self._busy and not self._ahead and self._reader.incoming is None:
             self._close()
 
     def _probe(self) -> None:
@@ -362,7 +376,11 @@ class HttpConnection(asyncio.Protocol):
             if self._eof:
                 self._probe()
         elif reader.incoming is not None:
-            if now - reader.since > limits.body_timeout_ns:
+            pause, whole = now - reader.since, now - reader.body_since
+            allowed = limits.body_timeout_ns
+            if self._context.draining and pause > _DRAIN_PAUSE_NS:
+                reader.refuse(Draining("the server is shutting down and the request body has not come"))
+            elif pause > allowed or whole > _PAUSES * allowed + reader.received * _NS_PER_BYTE:
                 reader.refuse(RequestTimeout("the request body did not arrive in time (body_timeout)"))
         elif reader.head_bytes:
             if now - reader.head_since > limits.header_timeout_ns:

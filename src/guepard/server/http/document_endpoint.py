@@ -52,7 +52,7 @@ class DocumentEndpoint:
     def check(self, head: RequestHead) -> None:
         if self._guard is not None:
             self._guard(head)
-        if head.content_length or head.is_chunked:
+        if head.method == "POST":
             check_media_type(head, JSON_TYPES)
 
     def start(self, exchange: Exchange, head: RequestHead, body: Buffer, started: int) -> None:

@@ -1,5 +1,6 @@
 """`POST /v2/models/{model}[/versions/{version}]/infer`: the hot path between the connection and the engine."""
 
+import re
 from typing import NamedTuple
 
 from guepard.core.errors import GuepardError, InputError
@@ -15,6 +16,7 @@ from guepard.server.http.media_type import INFER_TYPES, check_media_type
 from guepard.server.http.request_head import RequestHead
 from guepard.server.http.response_writer import JSON_TYPE
 
+_DECIMAL = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 _BINARY_TYPE = b"content-type: application/octet-stream\r\n"
 
 
@@ -113,10 +115,7 @@ def _timeout_ns(head: RequestHead) -> int:
     text = head.text(b"guepard-timeout-ms")
     if text is None:
         return 0
-    try:
-        milliseconds = float(text)
-    except ValueError:
-        milliseconds = -1.0
+    milliseconds = float(text) if _DECIMAL.fullmatch(text) else 0.0
     if not 0 < milliseconds < 1e12:
         raise InputError(f"Guepard-Timeout-Ms: expected milliseconds above 0, got {text[:32]!r}")
     return max(1, int(milliseconds * MILLISECOND))

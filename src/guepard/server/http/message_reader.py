@@ -11,6 +11,7 @@ from time import monotonic_ns
 from typing import NamedTuple
 
 import httptools
+import numpy as np
 
 from guepard.core.errors import (
     ExpectationFailed,
@@ -57,11 +58,13 @@ class MessageReader:
         "_expects_first",
         "_filled",
         "_first_head",
+        "_framing_bytes",
         "_headers",
         "_parser",
         "_refusal",
         "_send_continue",
         "_target",
+        "body_since",
         "deaf",
         "head_bytes",
         "head_since",
@@ -80,6 +83,7 @@ class MessageReader:
         self._headers: list[Header] = []
         self._body: Buffer = b""
         self._filled = -1  # bytes of `_body` that have come, while it is collected without the parser
+        self._framing_bytes = 0  # what has come of a chunked message since its last byte of body
         self._refusal: GuepardError | None = None
         self._expects_first = True  # whether no head has been completed by the data being fed
         self._first_head: RequestHead | None = None  # the first that was, unless it was refused
@@ -87,6 +91,7 @@ class MessageReader:
         self.head_bytes = 0  # what has come of a head that is not complete
         self.head_since = 0
         self.since = monotonic_ns()
+        self.body_since = self.since
         self.deaf = False
 
     @property
@@ -98,6 +103,11 @@ class MessageReader:
     def awaits_leave(self) -> bool:
         """Whether a client may be waiting for leave to send its body."""
         return self.incoming is not None and self.incoming.expects_continue and not self._body
+
+    @property
+    def received(self) -> int:
+        """Bytes of the body that have come."""
+        return len(self._body) if self._filled < 0 else self._filled
 
     def feed(self, data: bytes) -> None:
         if self.deaf:
@@ -111,6 +121,7 @@ class MessageReader:
             if not self.head_bytes:
                 self.head_since = self.since
             self.head_bytes += len(data)
+        self._framing_bytes += len(data)
         self._expects_first = True
         self._first_head = None
         try:
@@ -124,6 +135,8 @@ class MessageReader:
             return
         if self.incoming is None and self.head_bytes > self._context.limits.max_head_bytes:
             self.refuse(self._head_too_large())
+        elif self.incoming is not None and self._framing_bytes > self._context.limits.max_head_bytes:
+            self.refuse(HeadersTooLarge("chunk extensions or trailers are too large"))
         elif fresh and self._first_head is not None:
             self._context.heads.remember(data, self._first_head)
 
@@ -135,8 +148,9 @@ class MessageReader:
         self._context.admission.acquire(head.content_length)
         self.incoming = head
         self._refusal = None
-        self._body = bytearray(head.content_length)
+        self._body = np.empty(head.content_length, np.uint8).data  # not touched until the bytes are there
         self._filled = 0
+        self.body_since = monotonic_ns()
         self._collect(start)
 
     def refuse(self, error: GuepardError) -> None:
@@ -174,6 +188,7 @@ class MessageReader:
         if self.deaf:
             return
         is_first, self._expects_first = self._expects_first, False
+        self._framing_bytes = 0
         context = self._context
         parser = self._parser
         size = len(self._target) + sum([len(name) + len(value) + 4 for name, value in self._headers])
@@ -199,6 +214,7 @@ class MessageReader:
             log.exception("a request to %s could not be judged by its head", head.path)
             self._refusal = InternalError("the request could not be served; the server's log says why")
         self.incoming = head
+        self.body_since = self.since
         self.head_bytes = 0
         if self._refusal is None:
             if is_first:
@@ -209,6 +225,7 @@ class MessageReader:
             self.refuse(self._refusal)
 
     def on_body(self, data: bytes) -> None:
+        self._framing_bytes = 0
         head = self.incoming
         if self.deaf or head is None or self._refusal is not None:
             return

@@ -73,7 +73,7 @@ class RequestHead:
 def _joined(headers: list[Header]) -> dict[bytes, bytes]:
     joined: dict[bytes, bytes] = {}
     for name, value in headers:
-        name = name.lower()
+        name, value = name.lower(), value.strip(b" \t")
         if name not in joined:
             joined[name] = value
         elif name == b"host":

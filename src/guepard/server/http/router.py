@@ -43,7 +43,8 @@ _MAX_KNOWN_PATH = 512  # longer ones are no model's
 class Router:
     """Looks routes up by the number of their segments and by every segment that is not in braces."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
+    def __init__(self, routes: Iterable[Route], hint: str = "the API begins at /v2") -> None:
+        self._hint = hint
         self.unmatched: Endpoint = _Unmatched()
         self.no_head = RequestHead("", b"", [], keep_alive=False)
         self.no_head.endpoint = self.unmatched
@@ -86,7 +87,7 @@ class Router:
                         self._known.clear()
                     self._known[path] = (methods, params)
                 return methods, params
-        raise NotFound(f"no route {path[:256]!r}; the API begins at /v2")
+        raise NotFound(f"no route {path[:256]!r}; {self._hint}")
 
 
 def _segments(path: str) -> tuple[str, ...]:
