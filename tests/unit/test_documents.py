@@ -152,5 +152,5 @@ def test_the_tables_of_routes_are_the_routes() -> None:
 def test_the_readme_shows_how_to_begin_on_one_screen() -> None:
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 90
-    for command in ("make serve", "make test", "pip install .", "guepard serve model.onnx"):
+    for command in ("make serve", "make test", "venv/bin/pip install .", "venv/bin/guepard serve"):
         assert re.search(rf"^{re.escape(command)}( |$)", text, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""A metrics snapshot as Prometheus families. Imported at the first scrape only: prometheus_client is slow to import.
+"""A metrics snapshot as Prometheus families. Not imported before the server is ready: prometheus_client is slow.
 
 Every family is named in docs/reference/metrics.md, and a test compares the two.
 """
