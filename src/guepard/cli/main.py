@@ -52,7 +52,7 @@ def _dispatch(words: list[str], started_ns: int) -> int:
     if not words:
         raise ConfigurationError(f"name a verb: {', '.join(VERBS)}; guepard --help says what they do")
     name, *rest = words
-    if name in ("-h", "--help"):
+    if name in ("-h", "--help", "help"):
         print(overview(), end="")
         return 0
     if name == "--version":

@@ -52,7 +52,12 @@ def load_version(
         threads=max(1, cpus // group.count) if group.count else 1,
     )
     try:
-        model = get_backend(definition.backend, path).load(source)
+        backend = get_backend(definition.backend, path)
+        if definition.inputs and backend.name != "identity":
+            raise LoadError(
+                f"inputs are declared, but the {backend.name} backend reads them from the model; remove them"
+            )
+        model = backend.load(source)
         try:
             loaded = _settle(definition, version, model, cpus, started)
             if replaces is not None:

@@ -97,7 +97,8 @@ class LoggingSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
         DefaultText("console on a terminal, json elsewhere"),
     ] = "console"
     sample_rate: Annotated[
-        Fraction, Meta(description="Share of successful requests logged under load; errors are logged up to 100 a second.")
+        Fraction,
+        Meta(description="Share of successful requests logged under load; errors are logged up to 100 a second."),
     ] = 0.01
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from guepard.core.errors import ConfigurationError
 from guepard.settings.model_location import repository_models
-from guepard.settings.model_options import ModelSettings
+from guepard.settings.model_options import ModelSettings, TimeoutSettings
 from guepard.settings.options import ServerSettings, Settings
 
 
@@ -49,7 +49,8 @@ def _enforce_model(model: ModelSettings, label: str) -> None:
         raise ConfigurationError(f"{label}.path: missing; write the model's file or folder")
     if model.backend == "identity" and not model.inputs:
         raise ConfigurationError(f"{label}.inputs: the identity backend needs its tensors here")
-    if model.timeout.default > model.timeout.max:
+    unsaid = TimeoutSettings().default  # a default that nobody wrote gives way to `max`, as every deadline does
+    if model.timeout.default > model.timeout.max and model.timeout.default != unsaid:
         raise ConfigurationError(
             f"{label}.timeout.default: {model.timeout.default} is above timeout.max, {model.timeout.max}"
         )
