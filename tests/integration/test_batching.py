@@ -42,6 +42,7 @@ PYTHON = {
     "fail_once": ("FailNegativeOnce", EIGHT),
     "refuse": ("RefuseNegative", EIGHT),
     "refuse_once": ("RefuseNegativeOnce", EIGHT),
+    "ragged": ("Zeros", "max_batch_size: 4, dynamic_batching: {max_queue_delay: 20ms}"),
 }
 
 
@@ -151,6 +152,21 @@ class TestLargerRequests:
         first, *others = call_together(server, [large, *small])
         assert first.status == 500
         assert [reply.data for reply in others] == [[2 * (50.0 + caller)] for caller in range(8)]
+
+    def test_answers_of_different_widths_cannot_be_joined_and_cost_nobody_else_theirs(
+        self, server: RunningServer
+    ) -> None:
+        large = Call("ragged", one_input("INT32", [1, 2, 3, 4, 5, 6]))
+        small = [Call("ragged", one_input("INT32", [6])) for _ in range(4)]
+        first, *others = call_together(server, [large, *small], timeout_s=5.0)
+        assert (first.status, first.json["code"]) == (500, "model_error")
+        assert "batches of 4 rows, whose answers differ in shape" in first.json["error"]
+        assert [reply.data for reply in others] == [[0] * 6] * 4
+
+    def test_too_many_batches_are_refused(self, server: RunningServer) -> None:
+        (reply,) = call_together(server, [numbers("lone", *[1.0] * (8 * 1_024 + 1))])
+        assert reply.status == 400
+        assert "8193 rows are too many" in reply.json["error"]
 
 
 class TestOneBadCaller:

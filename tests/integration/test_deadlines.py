@@ -139,7 +139,7 @@ class TestWhichDeadline:
         (reply,) = call_together(server, [sleep("impatient", 350, parameter_ms=0)])
         assert_late(reply, 0.3, "running")
 
-    @pytest.mark.parametrize("text", ["0", "-5", "soon", "nan", "inf", "1e99", ""])
+    @pytest.mark.parametrize("text", ["0", "-5", "soon", "nan", "inf", "1e99", "", "1_000", "1e3", "+5", "0x10", "5 5"])
     def test_a_header_that_is_no_time(self, server: RunningServer, text: str) -> None:
         (reply,) = call_together(server, [Call("single", one_input("INT32", [1]), {"Guepard-Timeout-Ms": text})])
         assert reply.status == 400

@@ -170,6 +170,27 @@ def test_close_is_obeyed_and_what_follows_it_ignored(server: RunningServer) -> N
         assert list(answers_in(client.rest())) == [200]
 
 
+@pytest.mark.parametrize("space", [" ", "\t", " \t "])
+def test_white_space_behind_a_header_s_value_means_nothing(server: RunningServer, space: str) -> None:
+    own = [
+        "Content-Type: application/json",
+        "Content-Encoding: identity",
+        "Guepard-Timeout-Ms: 5000",
+        "X-Request-Id: a",
+    ]
+    good = post(f"{LENGTH}{space}", *[f"{header}{space}" for header in own]) + BODY
+    promised = post(LENGTH, f"Expect: 100-continue{space}")
+    closing = post(LENGTH, f"Connection: close{space}") + BODY
+    with RawClient(server.http_port) as client:
+        answer = client.ask(good)
+        assert (values_of(answer), answer.headers["x-request-id"]) == ([1.0, 2.0], "a")
+        assert values_of(client.ask(post("Transfer-Encoding: chunked ") + CHUNKS)) == [1.0, 2.0]
+        assert client.ask(promised).status == 100
+        assert values_of(client.ask(BODY)) == [1.0, 2.0]
+        client.send(closing + LIVE)
+        assert list(answers_in(client.rest())) == [200]
+
+
 @pytest.mark.parametrize(
     "target", ["http://localhost/v2/health/live", "http://other:80/v2/health/live?a=b", "/v2/health/live?a=%00"]
 )

@@ -13,6 +13,7 @@ import pytest
 
 from guepard.testing.running_server import RunningServer
 from tests.conftest import Serve
+from tests.services.callers import one_input
 from tests.services.onnx_models import identity, write_model
 from tests.services.raw_http import (
     LIVE,
@@ -31,6 +32,7 @@ from tests.services.raw_http import (
 
 INFER = "/v2/models/ident/infer"
 SLEEP = "/v2/models/sleep/infer"
+PYTHON = {"sleep": "Sleep", "zeros": "Zeros"}
 MIB = 2**20
 # The limits below are 1 s and are looked at once a second; the rest is slack for a busy machine.
 LATEST_S = 6.0
@@ -41,7 +43,8 @@ def server(serve: Serve, models: Path) -> RunningServer:
     limits = ("--header-timeout", "1s", "--body-timeout", "1s", "--keep-alive", "1s")
     sizes = ("--max-request-bytes", "1MiB", "--max-inflight-bytes", "3MiB")
     ident = write_model(models / "ident", identity("FP32", ["n", "m"]))
-    return serve(f"ident={ident}", "sleep=tests/services/python_models.py:Sleep", *limits, *sizes)
+    python = [f"{name}=tests/services/python_models.py:{entry}" for name, entry in PYTHON.items()]
+    return serve(f"ident={ident}", *python, *limits, *sizes)
 
 
 @pytest.fixture(autouse=True)
@@ -148,6 +151,19 @@ def test_a_client_that_does_not_read_is_cut_off(server: RunningServer) -> None:
         assert not sender.is_alive()
 
 
+def test_a_client_that_reads_slowly_but_steadily_gets_all_of_a_large_answer(server: RunningServer) -> None:
+    """body_timeout is about pauses here too: this answer takes several times as long as it allows."""
+    size = 14_000_000
+    request = one_input("INT32", [size], parameters={"binary_data_output": True})
+    with RawClient(server.http_port, receive_buffer=65_536, pause_s=0.03) as client:
+        started = time.monotonic()
+        answer = client.ask(message("POST", "/v2/models/zeros/infer", json.dumps(request).encode()))
+        took = time.monotonic() - started
+    assert answer.status == 200
+    assert len(answer.body) - int(answer.headers["inference-header-content-length"]) == size
+    assert took > 3.5, "it was read too fast to say anything"
+
+
 def _growing(values: int) -> bytes:
     """A request whose answer is five times as long: the bytes of numbers come back as text."""
     data = np.full(values, 1 / 3, np.float32).tobytes()
@@ -180,6 +196,26 @@ def test_more_bytes_than_may_be_in_flight_are_refused_at_the_door(server: Runnin
         assert values_of(client.ask(infer([1.0]))) == [1.0]
     for holder in holders:
         holder.close()
+
+
+ENDLESS = {
+    "trailers": (b"0\r\n", b"a: b\r\n"),
+    "name of a trailer": (b"0\r\n", b"z"),
+    "value of a trailer": (b"0\r\na: ", b"z"),
+    "chunk extension": (b"1;", b"z"),
+    "value of a chunk extension": (b'1;a="', b"z"),
+    "chunk size": (b"", b"0"),
+}
+
+
+@pytest.mark.parametrize(("start", "piece"), ENDLESS.values(), ids=ENDLESS)
+def test_framing_without_end_is_refused_as_soon_as_it_is_too_long(
+    server: RunningServer, start: bytes, piece: bytes
+) -> None:
+    with RawClient(server.http_port) as client, bounded(LATEST_S):
+        client.send(chunked(INFER, [b"x"])[:-5] + start)
+        client.send(piece * (MIB // len(piece)))
+        assert list(answers_in(client.rest())) == [431]
 
 
 def test_chunks_count_as_they_come(server: RunningServer) -> None:

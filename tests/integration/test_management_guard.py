@@ -155,11 +155,13 @@ def test_health_and_inference_ask_for_no_origin(local: RunningServer) -> None:
     ],
 )
 @pytest.mark.parametrize(("method", "path"), MANAGED[:2])
+@pytest.mark.parametrize("body", [b"{}", b""])
 def test_management_reads_json_and_what_a_form_cannot_send(
-    local: RunningServer, method: str, path: str, content_type: str | None, status: int
+    local: RunningServer, method: str, path: str, body: bytes, content_type: str | None, status: int
 ) -> None:
+    """Also where nothing follows the head: a page can send that without asking first."""
     headers = [f"Content-Type: {content_type}"] if content_type else []
-    assert statuses(local.http_port, method, path, *headers) == [status] * 3
+    assert statuses(local.http_port, method, path, *headers, body=body) == [status] * 3
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 A warm-up that must succeed, labels, several versions at once and polling belong to later parts of the server.
 """
 
+import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from tests.conftest import Serve
 from tests.services import onnx_models
 from tests.services.callers import Call, SteadyLoad, one_input
 from tests.services.onnx_models import tensor
+from tests.services.raw_http import RawClient, gauge, message, wait_until
 
 PYTHON_MODELS = Path(__file__).parent.parent / "services" / "python_models.py"
 
@@ -59,7 +61,7 @@ def repository(models: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def server(serve: Serve, repository: Path) -> RunningServer:
-    return serve("--model-repository", repository, f"diary={PYTHON_MODELS}:Diary")
+    return serve("--model-repository", repository, *[f"{n}={PYTHON_MODELS}:{n.title()}" for n in ("diary", "sleep")])
 
 
 @pytest.fixture
@@ -163,6 +165,23 @@ class TestReload:
                 steady.wait_for_more(1)
         assert max(reply.seconds for reply in steady.replies) < 0.25
 
+    def test_who_leaves_while_waiting_for_the_old_one_leaves_nothing_behind(self, server: RunningServer) -> None:
+        """The request that aims a path anew at the new version must not lead the others' leaving there."""
+        infer = "/v2/models/sleep/infer"
+        full, lone = [json.dumps(one_input("INT32", values)).encode() for values in ([700] * 8, [1])]
+        instances = server.request("GET", "/v2/models/sleep/config").json["instance_group"][0]["count"]
+        labels = '{model="sleep",version="1"}'
+        waiting = [RawClient(server.http_port) for _ in range(instances + 4)]
+        for client in waiting:
+            client.send(message("POST", infer, full))
+        wait_until(lambda: gauge(server, f"guepard_queue_depth{labels}") == 4)
+        assert load(server, "sleep").status == 200
+        with RawClient(server.http_port) as client:
+            assert client.ask(message("POST", infer, lone)).status == 200
+        for client in waiting:
+            client.reset()
+        wait_until(lambda: gauge(server, "guepard_inflight_bytes") == 0)
+
 
 class TestUnload:
     def test_what_was_taken_in_is_answered_and_then_nothing_is(self, server: RunningServer, repository: Path) -> None:
@@ -202,7 +221,8 @@ class TestVersions:
             assert len([text for text in warnings if text.endswith(f": {name}")]) == 1
 
     @pytest.mark.parametrize(
-        "version", ["1", "3", "-1", "0", "09", "18446744073709551615", "99999999999999999999", "latest", "%F0%9F%98%80"]
+        "version",
+        ["1", "3", "-1", "0", "09", "18446744073709551615", "99999999999999999999", "latest", "%F0%9F%98%80", ""],
     )
     def test_a_version_that_does_not_serve(self, server: RunningServer, version: str) -> None:
         """triton-inference-server/server#7052: -1 became 18446744073709551615 and froze the server."""
@@ -263,6 +283,92 @@ class TestRepository:
         entries = server.request("POST", "/v2/repository/index", {"ready": True}).json
         assert "m" in {entry["name"] for entry in entries}
         assert {entry["state"] for entry in entries} == {"READY"}
+
+
+def python_model(load: str = "pass", predict: str = 'return {"y": inputs["x"]}', unload: str = "pass") -> str:
+    return f"""
+import guepard
+
+
+class M(guepard.Model):
+    inputs = [guepard.Tensor("x", "FP32", [1])]
+    outputs = [guepard.Tensor("y", "FP32", [1])]
+    max_batch_size = 8
+
+    def load(self, ctx):
+        {load}
+
+    def predict(self, inputs, ctx):
+        {predict}
+
+    def unload(self):
+        {unload}
+"""
+
+
+UNKIND = {
+    "interrupt": {"load": "raise KeyboardInterrupt"},
+    "exit": {"load": "raise SystemExit(3)"},
+    "generator": {"load": "raise GeneratorExit"},
+    "base": {"load": "raise BaseException('secret')"},
+    "group": {"load": "raise BaseExceptionGroup('secret', [KeyboardInterrupt()])"},
+    "first_run": {"predict": "raise KeyboardInterrupt"},
+}
+
+
+class TestPythonModels:
+    def test_whatever_a_load_raises_the_server_is_up_and_the_model_can_be_mended(
+        self, serve: Serve, tmp_path: Path
+    ) -> None:
+        for name, faults in UNKIND.items():
+            (tmp_path / f"{name}.py").write_text(python_model(**faults))
+        server = serve(*[f"{name}={tmp_path}/{name}.py:M" for name in UNKIND])
+        assert server.request("GET", "/v2/health/live").status == 200
+        for name, faults in UNKIND.items():
+            raised = next(iter(faults.values())).removeprefix("raise ").partition("(")[0]
+            for answer in (load(server, name), server.infer(name, ONE)):
+                assert (answer.status, answer.json["code"]) == (503, "not_ready")
+                assert raised in answer.json["error"]
+                assert "secret" not in answer.json["error"]
+            version, state, reason = index(server)[name]
+            assert (version, state) == ("1", "UNAVAILABLE")
+            assert raised in reason
+            (tmp_path / f"{name}.py").write_text(python_model())
+            assert load(server, name).status == 200
+            assert value(server, name) == 1.0
+
+    @pytest.mark.parametrize("execution", ["thread", "inline"])
+    def test_new_code_that_works_for_nobody_does_not_replace_what_serves(
+        self, serve: Serve, tmp_path: Path, execution: str
+    ) -> None:
+        file = tmp_path / "m.py"
+        file.write_text(python_model(unload="raise KeyboardInterrupt"))
+        (tmp_path / "guepard.yaml").write_text(
+            f"models: [{{name: m, path: 'm.py:M', trust: true, instance_group: {{execution: {execution}}}}}]"
+        )
+        server = serve("--config", tmp_path / "guepard.yaml")
+        for predict in ("raise RuntimeError('broken')", "raise KeyboardInterrupt", "return {'y': inputs['x'][:0]}"):
+            file.write_text(python_model(predict=predict))
+            answer = load(server, "m")
+            assert answer.status == 503
+            assert index(server)["m"][1] == "READY"
+            assert index(server)["m"][2].startswith("reload failed: ")
+            assert value(server, "m") == 1.0
+        file.write_text(python_model(predict='return {"y": inputs["x"] * 2}'))
+        assert load(server, "m").status == 200
+        assert value(server, "m") == 2.0
+
+    @pytest.mark.parametrize("execution", ["thread", "inline"])
+    def test_whatever_an_unload_raises_the_model_is_gone(self, serve: Serve, tmp_path: Path, execution: str) -> None:
+        (tmp_path / "m.py").write_text(python_model(unload="raise KeyboardInterrupt"))
+        (tmp_path / "guepard.yaml").write_text(
+            f"models: [{{name: m, path: 'm.py:M', trust: true, instance_group: {{execution: {execution}}}}}]"
+        )
+        server = serve("--config", tmp_path / "guepard.yaml")
+        assert unload(server, "m").status == 200
+        assert index(server)["m"][1:] == ("UNAVAILABLE", "unloaded")
+        assert load(server, "m").status == 200
+        assert value(server, "m") == 1.0
 
 
 class TestControlModes:

@@ -4,14 +4,19 @@ Streams of several responses need routes of a later part; here they are refused 
 """
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from guepard.testing.running_server import Answer, RunningServer
 from tests.conftest import Serve
 from tests.services.callers import Call, call_together, one_input
+from tests.services.python_models import RAISED
+from tests.services.raw_http import RawClient, gauge, message, wait_until
 
 PYTHON_MODELS = Path(__file__).parent.parent / "services" / "python_models.py"
 
@@ -26,8 +31,19 @@ models:
   - {{name: stream, path: '{PYTHON_MODELS}:Stream'}}
   - {{name: async_stream, path: '{PYTHON_MODELS}:AsyncStream'}}
   - {{name: misbehaving, path: '{PYTHON_MODELS}:Misbehaving'}}
+  - {{name: unlucky, path: '{PYTHON_MODELS}:Misbehaving'}}
   - {{name: noisy, path: '{PYTHON_MODELS}:Noisy'}}
   - {{name: inline, path: '{PYTHON_MODELS}:FailNegative', instance_group: {{execution: inline}}}}
+  - {{name: fails, path: '{PYTHON_MODELS}:FailNegative'}}
+  - name: raises
+    path: '{PYTHON_MODELS}:RaisesAnything'
+    instance_group: {{count: 1}}
+    dynamic_batching: {{max_queue_delay: 20ms}}
+  - name: raises_inline
+    path: '{PYTHON_MODELS}:RaisesAnything'
+    instance_group: {{execution: inline}}
+    dynamic_batching: {{max_queue_delay: 20ms}}
+  - {{name: buffer, path: '{PYTHON_MODELS}:ReturnsItsBuffer', instance_group: {{count: 1}}}}
 """
 
 
@@ -142,11 +158,20 @@ class TestMisbehaviour:
 
     def test_the_exception_is_in_the_log(self, server: RunningServer) -> None:
         headers = {"X-Request-Id": "the-one-that-raised"}
-        server.infer("misbehaving", one_input("FP32", [1.0], [1], parameters={"how": "raises"}), headers)
+        server.infer("unlucky", one_input("FP32", [1.0], [1], parameters={"how": "raises"}), headers)
         raised = server.wait_for_record("secret: /etc/passwd")
         assert raised["level"] == "error"
         assert "RuntimeError" in raised["exception"]
         assert server.wait_for_record("the-one-that-raised")["status"] == 500
+
+    def test_a_model_that_fails_always_does_not_flood_the_log(self, server: RunningServer) -> None:
+        call = Call("fails", one_input("FP32", [-1.0]))
+        started = time.monotonic()
+        assert {reply.status for _ in range(4) for reply in call_together(server, [call] * 25)} == {500}
+        seconds = time.monotonic() - started
+        assert "secret: a negative row" in server.wait_for_record("model fails version 1 failed")["exception"]
+        told = [record for record in server.records() if "model fails version 1 failed" in str(record.get("message"))]
+        assert len(told) <= 1 + seconds
 
     def test_a_model_that_talks_all_the_time_answers(self, server: RunningServer) -> None:
         replies = call_together(server, [Call("noisy", one_input("FP32", [float(n)])) for n in range(10)])
@@ -160,6 +185,59 @@ class TestMisbehaviour:
         assert len(printed) > 200
         assert {line.partition(" ")[0] for line in printed} == {"complained"}
         assert not [line for line in printed if "{" in line]
+
+
+@pytest.mark.parametrize("how", RAISED)
+@pytest.mark.parametrize("model", ["raises", "raises_inline"])
+def test_whatever_is_raised_is_one_caller_s_answer_and_ends_nothing(
+    server: RunningServer, model: str, how: str
+) -> None:
+    calls = [Call(model, one_input("FP32", [float(number)])) for number in range(1, 4)]
+    calls[1] = Call(model, one_input("FP32", [2.0], parameters={"how": how}))
+    first, bad, last = call_together(server, calls, timeout_s=5.0)
+    if "row" in how or "message" in how:
+        assert (bad.status, bad.json["code"]) == (400, "invalid_argument")
+        assert "refused" in bad.json["error"]
+    else:
+        assert (bad.status, bad.json["code"]) == (500, "model_error")
+        assert "secret" not in bad.json["error"]
+    assert [first.data, last.data] == [[2.0], [6.0]]
+    (after,) = call_together(server, [Call(model, one_input("FP32", [5.0]))], timeout_s=5.0)
+    assert after.data == [10.0]
+
+
+class TestOneArrayReturnedAgainAndAgain:
+    def test_a_split_request_has_the_rows_of_every_part(self, server: RunningServer) -> None:
+        values = [float(number) for number in range(22)]
+        answer = server.infer("buffer", one_input("FP32", values, [11, 2]))
+        assert answer.json["outputs"][0]["data"] == values
+
+    def test_an_answer_that_is_read_late_holds_what_it_held(self, server: RunningServer) -> None:
+        """8 MB do not fit into what the kernel takes: the rest waits in the server while the next request runs."""
+        with RawClient(server.http_port, receive_buffer=65_536) as late, RawClient(server.http_port) as prompt:
+            late.send(filled(1.0))
+            wait_until(lambda: gauge(server, "guepard_inflight_bytes") > 0 and answered(server, "buffer") > 0)
+            before = answered(server, "buffer")
+            assert set(numbers_in(prompt.ask(filled(2.0)))) == {2.0}
+            assert answered(server, "buffer") == before + 1
+            assert set(numbers_in(late.answer())) == {1.0}
+
+
+def filled(value: float) -> bytes:
+    """An inference request of 8 MB that are all `value`, to be answered in binary."""
+    data = np.full(2_000_000, value, np.float32).tobytes()
+    x = {"name": "x", "datatype": "FP32", "shape": [1, 2_000_000], "parameters": {"binary_data_size": len(data)}}
+    head = json.dumps({"inputs": [x], "parameters": {"binary_data_output": True}}).encode()
+    return message("POST", "/v2/models/buffer/infer", head + data, [f"Inference-Header-Content-Length: {len(head)}"])
+
+
+def numbers_in(answer: Answer) -> NDArray[np.float32]:
+    assert answer.status == 200, answer.body
+    return np.frombuffer(answer.body[int(answer.headers["inference-header-content-length"]) :], np.float32)
+
+
+def answered(server: RunningServer, model: str) -> float:
+    return gauge(server, f'guepard_inference_executions_total{{model="{model}",version="1"}}')
 
 
 def test_each_instance_is_loaded_once_and_unloaded_once_before_the_server_ends() -> None:

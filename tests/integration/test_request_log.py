@@ -17,6 +17,7 @@ from guepard.testing.running_server import RunningServer
 from tests.conftest import Serve
 from tests.services import onnx_models
 from tests.services.callers import one_input
+from tests.services.raw_http import RawClient, message, wait_until
 
 PYTHON_MODELS = Path(__file__).parent.parent / "services" / "python_models.py"
 
@@ -83,6 +84,18 @@ def test_an_id_cannot_forge_a_record(server: RunningServer) -> None:
     server.wait_for_record("/an-id-that-forges")
     (record,) = [record for record in server.records() if record.get("request_id") == forged]
     assert record["level"] == "info"
+
+
+def test_errors_that_are_left_out_of_the_log_are_counted_there_without_a_further_one(server: RunningServer) -> None:
+    with RawClient(server.http_port) as client:
+        client.send(message("GET", "/a-storm") * 1_000)
+        assert {client.answer().status for _ in range(1_000)} == {404}
+
+    def accounted() -> int:
+        records = server.records()
+        return sum(record.get("path") == "/a-storm" or record.get("left_out", 0) for record in records)
+
+    wait_until(lambda: accounted() == 1_000)
 
 
 @pytest.mark.parametrize(("rate", "share"), [("0", 0.0), ("0.1", 0.1)])

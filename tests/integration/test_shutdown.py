@@ -16,6 +16,7 @@ from tests.services.raw_http import (
     RawClient,
     answers_in,
     bounded,
+    chunked,
     gauge,
     infer,
     message,
@@ -26,6 +27,7 @@ from tests.services.raw_http import (
 
 PYTHON_MODELS = "tests/services/python_models.py"
 SLEEP = f"sleep={PYTHON_MODELS}:Sleep"
+INFER = "/v2/models/ident/infer"
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +129,20 @@ def test_a_client_that_sends_half_a_request_does_not_hold_up_the_end(ident: str)
         client.send(infer([1.0])[:-4])
         wait_until(lambda: gauge(server, "guepard_inflight_bytes") > 0)
         server.process.send_signal(signal.SIGTERM)
+        assert list(answers_in(client.rest())) == [503]
+        client.close()
+        assert ended(server) == 0
+
+
+@pytest.mark.parametrize("request_", [infer([1.0]), chunked(INFER, [tensor_body([1.0])])], ids=["length", "chunks"])
+def test_an_upload_that_is_under_way_is_taken_in_and_answered(ident: str, request_: bytes) -> None:
+    with RunningServer(ident) as server, RawClient(server.http_port) as client:
+        client.send(request_[:-8])
+        wait_until(lambda: gauge(server, "guepard_inflight_bytes") > 0)
+        server.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: refuses_connections(server))
+        answer = client.ask(request_[-8:])
+        assert (values_of(answer), answer.headers["connection"]) == ([1.0], "close")
         assert ended(server) == 0
 
 

@@ -119,6 +119,22 @@ def batch_mixing(width: int = 4) -> bytes:
     return build(nodes, [tensor("x", "FP32", ["n", width])], [tensor("y", "FP32", ["n", width])])
 
 
+def running_sum(datatype: str = "FP32", width: int = 4) -> bytes:
+    """y = sum of x over this row and those before it, as a model whose first dimension is time has it."""
+    node = helper.make_node("CumSum", ["x", "axis"], ["y"])
+    inputs, outputs = [tensor("x", datatype, ["time", width])], [tensor("y", datatype, ["time", width])]
+    return build([node], inputs, outputs, {"axis": np.array(0)})
+
+
+def times_batch_maximum(datatype: str = "FP32", width: int = 4) -> bytes:
+    """y = x · maximum of x over the batch."""
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["maximum"], axes=[0], keepdims=1),
+        helper.make_node("Mul", ["x", "maximum"], ["y"]),
+    ]
+    return build(nodes, [tensor("x", datatype, ["n", width])], [tensor("y", datatype, ["n", width])])
+
+
 def fixed_batch(width: int = 4) -> bytes:
     """y = x + x where the exporter fixed the batch dimension at 1."""
     node = helper.make_node("Add", ["x", "x"], ["y"])

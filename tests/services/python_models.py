@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -202,6 +202,38 @@ class Misbehaving(FailNegative):
         return wrong[how]
 
 
+class OutsideOfException(BaseException):
+    """What some libraries derive their own signals from."""
+
+
+RAISED: dict[str, Callable[[], BaseException]] = {
+    "a class of its own": OutsideOfException,
+    "KeyboardInterrupt": KeyboardInterrupt,
+    "GeneratorExit": GeneratorExit,
+    "SystemExit": lambda: SystemExit("secret"),
+    "CancelledError": asyncio.CancelledError,
+    "StopIteration": lambda: StopIteration(3),
+    "MemoryError": MemoryError,
+    "a group": lambda: BaseExceptionGroup("secret", [KeyboardInterrupt()]),
+    "a row that is an array": lambda: guepard.InputError("refused", row=np.array([0, 1])),
+    "a row that is text": lambda: guepard.InputError("refused", row="0"),  # type: ignore[arg-type]
+    "a row beyond all": lambda: guepard.InputError("refused", row=2**70),
+    "a message that is an exception": lambda: guepard.InputError(ValueError("refused")),
+    "a message that is bytes": lambda: guepard.InputError(b"refused"),
+    "a message of lone surrogates": lambda: guepard.InputError("refused \udcff"),
+}
+
+
+class RaisesAnything(FailNegative):
+    """Doubles its rows, unless a request's parameter `how` names what to raise."""
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        for request in ctx.requests:
+            if "how" in request.parameters:
+                raise RAISED[str(request.parameters["how"])]()
+        return {"y": inputs["x"] * 2}
+
+
 class Noisy(FailNegative):
     """Doubles its rows and talks all the while, on both streams and to both logs."""
 
@@ -258,3 +290,32 @@ class WritesOnInputs(guepard.Model):
     def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
         inputs["x"] += 1
         return {"y": inputs["x"]}
+
+
+class ReturnsItsBuffer(guepard.Model):
+    """Answers with what it was sent, from the same memory each time."""
+
+    inputs = (guepard.Tensor("x", "FP32", [-1]),)
+    outputs = (guepard.Tensor("y", "FP32", [-1]),)
+    max_batch_size = 4
+
+    def load(self, ctx: guepard.ModelContext) -> None:
+        self.buffer = np.zeros(4_000_000, np.float32)
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        x = inputs["x"]
+        answer = self.buffer[: x.size].reshape(x.shape)
+        answer[:] = x
+        return {"y": answer}
+
+
+class Zeros(guepard.Model):
+    """Answers with as many bytes as `x` says."""
+
+    inputs = (guepard.Tensor("x", "INT32", [1]),)
+    outputs = (guepard.Tensor("y", "UINT8", [-1]),)
+    max_batch_size = 4
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        x = inputs["x"]
+        return {"y": np.zeros((len(x), int(x.max())), np.uint8)}

@@ -55,15 +55,21 @@ def values_of(answer: Answer) -> list[float]:
 
 
 class RawClient:
-    """One connection. Every read waits at most `timeout_s` and raises TimeoutError then."""
+    """One connection. Every read waits at most `timeout_s` and raises TimeoutError then.
 
-    def __init__(self, port: int, *, timeout_s: float = 15.0, receive_buffer: int | None = None) -> None:
+    `pause_s` before every read makes a client that reads slowly but steadily.
+    """
+
+    def __init__(
+        self, port: int, *, timeout_s: float = 15.0, receive_buffer: int | None = None, pause_s: float = 0.0
+    ) -> None:
         self._socket = socket.socket()
         if receive_buffer is not None:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self._socket.settimeout(timeout_s)
         self._socket.connect(("127.0.0.1", port))
         self._received = b""
+        self._pause_s = pause_s
 
     def __enter__(self) -> "RawClient":
         return self
@@ -121,6 +127,7 @@ class RawClient:
         return self._received
 
     def _receive(self, *, may_end: bool = False) -> bool:
+        time.sleep(self._pause_s)
         data = self._socket.recv(262_144)
         if not data and not may_end:
             raise EOFError(f"the server closed after {self._received!r}")

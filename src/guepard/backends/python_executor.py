@@ -61,8 +61,10 @@ class PythonExecutor:
         context.requests = BatchRequests(requests)
         try:
             result = self._call(self._predict, self._named(inputs), context)
+        except InputError:
+            raise
         except _RAISED as error:
-            raise self._failure(error) from None
+            raise self._failure(error) from error
         finally:
             context.requests = ()
         return self._reader.read(result, rows)
@@ -77,8 +79,10 @@ class PythonExecutor:
                     result = next(answers)
                 except StopIteration:
                     return
+                except InputError:
+                    raise
                 except _RAISED as error:
-                    raise self._failure(error) from None
+                    raise self._failure(error) from error
                 yield self._reader.read(result, rows)
         finally:
             self._close_stream(answers)
@@ -96,7 +100,7 @@ class PythonExecutor:
             return
         try:
             self._call(instance.unload)
-        except _RAISED as error:
+        except BaseException as error:  # an interrupt of the user's own must not leave the rest undone
             self._log("unloading", error)
         self._end_loop()
 
@@ -139,10 +143,8 @@ class PythonExecutor:
                 return len(array)
         return sum(request.rows for request in requests)
 
-    def _failure(self, error: BaseException) -> InputError | ModelError:
-        if isinstance(error, InputError):
-            return error
-        self._log("predicting", error)
+    def _failure(self, error: BaseException) -> ModelError:
+        """For callers; the engine logs the cause, of a model that fails always not every time."""
         return ModelError(f"model {self._name!r} failed: {type(error).__name__}")
 
     def _log(self, doing: str, error: BaseException) -> None:

@@ -1,6 +1,6 @@
 """Requests larger than a batch: cut into parts that fit, and the parts' answers joined again in order."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -9,14 +9,17 @@ from guepard.core.request import InferenceRequest, RequestState
 from guepard.core.response import InferenceResponse
 from guepard.core.tensor import Array
 
+Fail = Callable[[InferenceRequest, GuepardError], None]
 
-def split(request: InferenceRequest, max_rows: int) -> list[InferenceRequest]:
+
+def split(request: InferenceRequest, max_rows: int, fail: Fail) -> list[InferenceRequest]:
     """Parts of at most `max_rows` rows, whose answers reach the request's sender as one.
 
     The first failure among the parts is the request's answer; what becomes of the other parts is up to the owner of
-    the queue. Ownership: parts view the request's arrays.
+    the queue. `fail` ends the request when its parts went well and their answers cannot be joined.
+    Ownership: parts view the request's arrays.
     """
-    joiner = _Joiner(request)
+    joiner = _Joiner(request, fail)
     for start in range(0, request.rows, max_rows):
         part = InferenceRequest(request.tensors, joiner, request.request_start)
         part.arrays = [None if array is None else array[start : start + max_rows] for array in request.arrays]
@@ -35,9 +38,10 @@ def split(request: InferenceRequest, max_rows: int) -> list[InferenceRequest]:
 class _Joiner:
     """Collects the answers of the parts. A ResponseSender."""
 
-    def __init__(self, request: InferenceRequest) -> None:
+    def __init__(self, request: InferenceRequest, fail: Fail) -> None:
         self.parts: list[InferenceRequest] = []
         self._request = request
+        self._fail = fail
         self._answers: dict[int, Sequence[Array]] = {}
 
     def send(self, request: InferenceRequest, response: InferenceResponse, final: bool) -> None:
@@ -47,7 +51,6 @@ class _Joiner:
         self._answers[id(request)] = response.outputs
         if len(self._answers) < len(self.parts):
             return
-        whole.state = RequestState.RELEASED
         columns = zip(*[self._answers[id(part)] for part in self.parts], strict=True)
         try:
             outputs = [np.concatenate(column) for column in columns]
@@ -56,8 +59,9 @@ class _Joiner:
             reason = (
                 f"the request was split into batches of {limit} rows, whose answers differ in shape; send fewer rows"
             )
-            whole.sender.fail(whole, ModelError(reason))
+            self._fail(whole, ModelError(reason))
             return
+        whole.state = RequestState.RELEASED
         whole.stamps = request.stamps
         whole.sender.send(whole, InferenceResponse(response.config, outputs, response.parameters), final)
 

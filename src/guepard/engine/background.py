@@ -26,9 +26,8 @@ async def in_thread(name: str, work: Callable[[], Result]) -> Result:
             outcome = (work(), None)
         except Exception as error:
             outcome = (None, error)  # type: ignore[assignment]
-        except (
-            BaseException
-        ) as error:  # SystemExit in a future would end the loop; no outcome at all would hang the wait
+        except BaseException as error:
+            # SystemExit in a future would end the loop; no outcome at all would hang the wait.
             outcome = (None, RuntimeError(type(error).__name__))  # type: ignore[assignment]
         try:
             loop.call_soon_threadsafe(settle, *outcome)

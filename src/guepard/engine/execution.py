@@ -89,6 +89,8 @@ def execute_stream(executor: Executor, config: ModelConfig, batch: Batch) -> Ite
 def as_model_error(config: ModelConfig, error: BaseException) -> GuepardError:
     """`error` as callers may see it. What the model raised goes to the log, with its traceback, and nowhere else."""
     if isinstance(error, GuepardError):
+        if isinstance(error, ModelError) and error.__cause__ is not None:
+            _tracebacks.write(config, error.__cause__)
         return error
     _tracebacks.write(config, error)
     return ModelError(f"model {config.name!r} failed: {type(error).__name__}")

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from queue import SimpleQueue
 from time import monotonic_ns
@@ -37,7 +38,7 @@ class InstanceOwner(Protocol):
         ...
 
 
-class Instance:
+class Instance(ABC):
     """One executor and where it runs. `start` is called on the event loop, for one batch at a time."""
 
     def __init__(self, executor: Executor, config: ModelConfig, owner: InstanceOwner) -> None:
@@ -45,16 +46,16 @@ class Instance:
         self._config = config
         self._owner = owner
 
-    def start(self, batch: Batch) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def start(self, batch: Batch) -> None: ...
 
+    @abstractmethod
     def stop(self) -> None:
         """No batch follows. A batch that still runs ends first, then the executor is closed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def join(self, timeout_s: float) -> bool:
         """Wait for the end after `stop`. Blocks. False when it did not come in time."""
-        raise NotImplementedError
 
 
 class InlineInstance(Instance):

@@ -69,9 +69,8 @@ def load_version(
         raise
     except GuepardError as error:
         raise LoadError(error.message) from error
-    except (
-        BaseException
-    ) as error:  # code of users may raise anything; it runs on this thread, which is not the main one
+    except BaseException as error:
+        # Code of users may raise anything, and this thread is not the main one.
         log.exception("model %s version %s failed to load", definition.name, version)
         raise LoadError(f"loading failed: {type(error).__name__}") from error
     return loaded

@@ -110,7 +110,7 @@ class ServedModel:
                         f"{request.rows} rows are too many for one request: at most {_MAX_PARTS} batches of "
                         f"{self._max_batch_size}; send several requests"
                     )
-                self._batcher.enqueue(request, split(request, self._max_batch_size))
+                self._batcher.enqueue(request, split(request, self._max_batch_size, self._fail))
             else:
                 self._batcher.enqueue(request)
         except GuepardError as error:

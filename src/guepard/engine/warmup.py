@@ -52,7 +52,9 @@ def warm_up(name: str, executor: Executor, description: ModelDescription, max_ro
         return Warmup(None, None)
     independent = None
     # An operator's word that rows are independent is tried as well where trying is cheap and code is not the user's.
-    if description.max_batch_size > 1 and (not description.batch_verified or description.backend == "onnxruntime"):
+    if min(max_rows, description.max_batch_size) > 1 and (
+        not description.batch_verified or description.backend == "onnxruntime"
+    ):
         independent = _rows_independent(name, executor, description, size)
     batched = description.max_batch_size > 0 and (description.batch_verified or independent is True)
     one = _fastest(executor, _samples(description, 1, size), description)
@@ -70,7 +72,10 @@ def _accepted_size(name: str, executor: Executor, description: ModelDescription)
             failure = error
         else:
             return size
-    log.warning("model %s: warm-up with made-up samples failed, so it is served cold: %s", name, failure)
+    cause = failure.__cause__ if failure is not None else None
+    log.warning(
+        "model %s: warm-up with made-up samples failed, so it is served cold: %s", name, failure, exc_info=cause
+    )
     return None
 
 
@@ -78,9 +83,22 @@ def _rows_independent(name: str, executor: Executor, description: ModelDescripti
     """Whether a batch of two different rows equals the two rows run alone."""
     pair = [_distinct_rows(spec, size) for spec in description.inputs]
     # Both orders: what only flows down the rows, as in a running sum, must not hide behind a first row of zeros.
-    return all(
-        _is_sum_of_its_rows(name, executor, description, rows) for rows in (pair, [array[::-1] for array in pair])
-    )
+    pairs = [pair, [array[::-1] for array in pair]]
+    # Integers of 0 and 1 hide products. Larger ones are tried where the model takes them: an index may be too large.
+    kinds = [spec.datatype.kind for spec in description.inputs]
+    larger = [array + 2 if kind == "int" else array for kind, array in zip(kinds, pair, strict=True)]
+    if "int" in kinds and _takes_each_row(executor, description, larger):
+        pairs.append(larger)
+    return all(_is_sum_of_its_rows(name, executor, description, rows) for rows in pairs)
+
+
+def _takes_each_row(executor: Executor, description: ModelDescription, pair: list[Array]) -> bool:
+    try:
+        for row in (0, 1):
+            _run(executor, [array[row : row + 1] for array in pair], description)
+    except Exception:
+        return False
+    return True
 
 
 def _is_sum_of_its_rows(name: str, executor: Executor, description: ModelDescription, pair: list[Array]) -> bool:

@@ -14,15 +14,16 @@ class Admission:
         self.max_inflight_bytes = max_inflight_bytes
         self.inflight_bytes = 0
 
-    def acquire(self, size: int) -> None:
-        """Take a permit for `size` bytes.
+    def acquire(self, size: int, held: int = 0) -> None:
+        """Take a permit for `size` bytes, of a body that holds permits for `held` bytes already.
 
         Raises: Overloaded, or PayloadTooLarge for what would not fit even alone; then nothing was taken.
         """
         total = self.inflight_bytes + size
-        if size > self.max_inflight_bytes:
+        if held + size > self.max_inflight_bytes:
             raise PayloadTooLarge(
-                f"the request body of {size} bytes is larger than {self.max_inflight_bytes} bytes (max_inflight_bytes)"
+                f"a request body of {held + size} bytes or more exceeds {self.max_inflight_bytes} bytes, the bound for "
+                "all requests together (max_inflight_bytes)"
             )
         if total > self.max_inflight_bytes:
             raise Overloaded(

@@ -163,3 +163,20 @@ def test_exactly_the_declared_outputs(result: Any, reason: str) -> None:
         reader.read(result, 1)
     first, second = reader.read({"a": [1], "b": [2]}, 1)
     assert (first.tolist(), second.tolist()) == ([2], [1])
+
+
+@pytest.mark.parametrize(
+    ("datatype", "value"),
+    [
+        ("FP32", np.zeros((2, 3), np.float32)),
+        ("FP32", np.zeros((4, 3), np.float32)[:2]),
+        ("FP32", np.zeros((3, 2), np.float32).T),
+        ("FP32", np.zeros((2, 3), ">f4")),
+        ("BF16", np.zeros((2, 3), np.uint16)),
+        ("FP32", np.zeros((2, 3), np.float32).data),
+        ("BYTES", np.full((2, 3), b"a", object)),
+        ("BYTES", np.full((4, 3), b"a", object)[:2]),
+    ],
+)
+def test_an_answer_shares_no_memory_with_what_the_model_may_return_again(datatype: str, value: Any) -> None:
+    assert not np.shares_memory(read(datatype, value), np.asarray(value))

@@ -371,7 +371,7 @@ class TestBounds:
     def test_the_parts_of_a_large_request_are_admitted_together(self) -> None:
         room = WaitingRoom(max_batch_size=8, max_queue_size=4)
         whole = arriving(rows=100)
-        room.batcher.enqueue(whole, split(whole, 8))
+        room.batcher.enqueue(whole, split(whole, 8, whole.sender.fail))
         assert whole.state is RequestState.PENDING
         while room.running:
             room.free()

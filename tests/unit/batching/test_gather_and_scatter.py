@@ -81,10 +81,14 @@ class TestScatter:
         assert all(np.shares_memory(parts[0], output) for _, parts in scatter(requests, [output]))
 
 
+def parts_of(whole: InferenceRequest) -> list[InferenceRequest]:
+    return split(whole, 4, whole.sender.fail)
+
+
 class TestSplit:
     @pytest.mark.parametrize(("rows", "sizes"), [(9, [4, 4, 1]), (8, [4, 4]), (5, [4, 1])])
     def test_parts_cover_the_rows_in_order(self, rows: int, sizes: list[int]) -> None:
-        parts = split(arriving(rows), 4)
+        parts = parts_of(arriving(rows))
         assert [part.rows for part in parts] == sizes
         (laid,) = gather(parts)
         assert laid is not None
@@ -93,7 +97,7 @@ class TestSplit:
     def test_a_part_says_what_its_request_says(self) -> None:
         whole = arriving(5, key="k", parameters={"a": 1})
         whole.id, whole.priority, whole.deadline, whole.requested_outputs = "r", 2, 77, ("y",)
-        for part in split(whole, 4):
+        for part in parts_of(whole):
             assert (part.id, part.priority, part.deadline) == ("r", 2, 77)
             assert (part.batch_key, part.parameters, part.requested_outputs) == ("k", {"a": 1}, ("y",))
             assert part.whole is whole
@@ -101,12 +105,12 @@ class TestSplit:
     def test_an_optional_input_that_is_absent_stays_so(self) -> None:
         whole = arriving(5)
         whole.arrays = [whole.arrays[0], None]
-        assert [part.arrays[1] for part in split(whole, 4)] == [None, None]
+        assert [part.arrays[1] for part in parts_of(whole)] == [None, None]
 
     @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
     def test_answers_are_joined_in_the_order_of_the_rows_whichever_comes_first(self, order: tuple[int, ...]) -> None:
         whole = arriving(9)
-        parts = split(whole, 4)
+        parts = parts_of(whole)
         for index in order:
             assert sender_of(whole).ends == 0
             answer(parts[index])
@@ -116,14 +120,25 @@ class TestSplit:
 
     def test_every_output_is_joined(self) -> None:
         whole = arriving(5)
-        for number, part in enumerate(split(whole, 4)):
+        for number, part in enumerate(parts_of(whole)):
             answer(part, [np.full((part.rows, 1), number), np.full((part.rows,), -number)])
         (response,) = sender_of(whole).responses
         assert [output.reshape(-1).tolist() for output in response.outputs] == [[0, 0, 0, 0, 1], [0, 0, 0, 0, -1]]
 
+    def test_answers_that_differ_in_shape_are_a_failure_of_the_whole(self) -> None:
+        whole = arriving(5)
+        first, second = parts_of(whole)
+        answer(first, [np.zeros((4, 2))])
+        answer(second, [np.zeros((1, 3))])
+        error = sender_of(whole).error
+        assert isinstance(error, ModelError)
+        assert error.message == (
+            "the request was split into batches of 4 rows, whose answers differ in shape; send fewer rows"
+        )
+
     def test_the_first_failure_is_the_answer_and_the_only_one(self) -> None:
         whole = arriving(9)
-        first, second, third = split(whole, 4)
+        first, second, third = parts_of(whole)
         answer(first)
         failure = ModelError("broken")
         second.sender.fail(second, failure)
@@ -135,7 +150,7 @@ class TestSplit:
 
     def test_a_request_that_was_given_up_gets_nothing_more(self) -> None:
         whole = arriving(5)
-        parts = split(whole, 4)
+        parts = parts_of(whole)
         whole.state = RequestState.RELEASED
         for part in parts:
             answer(part)

@@ -26,7 +26,7 @@ def test_the_version_that_serves(plane: DataPlane, version: str | None) -> None:
     assert plane.lookup("m", version).config.version == "3"
 
 
-@pytest.mark.parametrize("version", ["1", "03", "-1", "0", "99999999999999999999", "latest"])
+@pytest.mark.parametrize("version", ["", "1", "03", "-1", "0", "99999999999999999999", "latest"])
 def test_any_other_version(plane: DataPlane, version: str) -> None:
     with pytest.raises(NotFound, match=f"model 'm' has no version '{version}'; it serves '3'"):
         plane.lookup("m", version)

@@ -149,6 +149,16 @@ class TestIsolation:
         assert caplog.text.count("Traceback") == 1, "a model that always fails does not flood the log"
         assert "a negative row" in caplog.text
 
+    def test_so_is_what_a_backend_tells_as_the_cause(self, caplog: pytest.LogCaptureFixture) -> None:
+        def fail(array: Any) -> Any:
+            raise ModelError("the model failed: ArithmeticError") from ArithmeticError("of its own")
+
+        with caplog.at_level(logging.ERROR):
+            for _ in range(3):
+                fates, _ = run(batch_of(1), fail, model_config(name="hapless"))
+        assert str(fates[0]) == "the model failed: ArithmeticError"
+        assert caplog.text.count("of its own") == 1
+
 
 class TestModelsThatRunOnce:
     def test_the_whole_batch_fails_and_nothing_runs_again(self) -> None:

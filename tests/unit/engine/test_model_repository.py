@@ -62,6 +62,18 @@ class TestVersions:
         (tmp_path / "m" / "model.onnx").write_bytes(b"")
         assert repository_of().latest_version(definition) == ("1", tmp_path / "m")
 
+    def test_a_configuration_of_triton_is_pointed_out_once(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        definition = model_folder(tmp_path / "m", "1")
+        (tmp_path / "m" / "config.pbtxt").write_text("max_batch_size: 8")
+        repository = repository_of()
+        with caplog.at_level(logging.WARNING):
+            assert [repository.latest_version(definition)[0] for _ in range(2)] == ["1", "1"]
+        assert [record.getMessage() for record in caplog.records] == [
+            "m/config.pbtxt is not read; put its options into guepard.yaml"
+        ]
+
     def test_a_single_file_is_version_1(self, tmp_path: Path) -> None:
         definition = ModelDefinition("m", tmp_path / "m.onnx", ModelPolicy())
         assert repository_of().latest_version(definition) == ("1", tmp_path / "m.onnx")

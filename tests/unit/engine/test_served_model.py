@@ -112,6 +112,34 @@ class TestAnswers:
         assert stage.served.queue_depth == 0
         assert stage.executor.runs == [[-1, 2]]
 
+    def test_parts_whose_answers_do_not_fit_together_fail_the_whole_and_nobody_else(self, gate: Gate) -> None:
+        """A model that pads to the longest row of its batch answers parts of different widths."""
+        stage = Stage(lambda array: gate(array).repeat(int(array.max()), axis=1), max_batch_size=4)
+        blocker = stage.send(1)
+        stage.clock.turn()
+        assert gate.entered.wait(10)
+        large, small = stage.send(1, 1, 1, 1, 6), stage.send(6)
+        gate.opened.set()
+        for _ in range(3):
+            stage.deliver()
+        error = error_of(large)
+        assert isinstance(error, ModelError)
+        assert error.message.startswith("the request was split into batches of 4 rows, whose answers differ in shape")
+        assert sender_of(blocker).values == [2]
+        assert sender_of(small).values == [12] * 6
+        assert (stage.successes, stage.failures()) == (2, {FailureReason.BACKEND: 1})
+
+    def test_a_request_of_too_many_batches_is_refused(self) -> None:
+        stage = Stage(execution="inline", max_batch_size=2)
+        largest, refused = stage.send(*range(2_048)), stage.send(*range(2_049))
+        error = error_of(refused)
+        assert isinstance(error, InputError)
+        assert error.message == (
+            "2049 rows are too many for one request: at most 1024 batches of 2; send several requests"
+        )
+        stage.clock.turn()
+        assert sender_of(largest).values == [2 * value for value in range(2_048)]
+
 
 class TestDeadlines:
     @pytest.mark.parametrize(

@@ -26,9 +26,9 @@ def warmed(function: Callable[[Any], Any], **fields: Any) -> Warmup:
     return warm_up("m", FakeExecutor(function), description(**fields), 8)
 
 
-def onnx_warmup(folder: Path, model: bytes) -> Warmup:
+def onnx_warmup(folder: Path, model: bytes, **policy: Any) -> Warmup:
     path = onnx_models.write_model(folder / "m.onnx", model)
-    loaded = OnnxRuntimeBackend().load(ModelSource("m", "1", path, ModelPolicy()))
+    loaded = OnnxRuntimeBackend().load(ModelSource("m", "1", path, ModelPolicy(**policy)))
     return warm_up("m", loaded.executor(), loaded.description, loaded.description.max_batch_size)
 
 
@@ -43,6 +43,8 @@ class TestIndependentRows:
             (onnx_models.two_outputs, True),
             (onnx_models.divide, True),
             (onnx_models.batch_mixing, False),
+            (onnx_models.running_sum, False),
+            (onnx_models.times_batch_maximum, False),
             (onnx_models.hidden_fixed_batch, False),
         ],
     )
@@ -61,10 +63,17 @@ class TestIndependentRows:
             lambda array: np.broadcast_to(array.max(axis=0), array.shape),
             lambda array: array.sum(axis=0, keepdims=True),
             lambda array: array / len(array),
+            lambda array: array.cumsum(axis=0),
+            lambda array: array[::-1].cumsum(axis=0)[::-1],
+            lambda array: array.cumprod(axis=0),
+            lambda array: array * array.max(axis=0),
+            lambda array: array * array.min(axis=0),
+            lambda array: np.maximum.accumulate(array, axis=0),
         ],
     )
-    def test_rows_that_mix_are_noticed(self, function: Callable[[Any], Any]) -> None:
-        assert warmed(function).rows_independent is False
+    @pytest.mark.parametrize("datatype", ["FP32", "FP16", "INT64"])
+    def test_rows_that_mix_are_noticed(self, function: Callable[[Any], Any], datatype: str) -> None:
+        assert warmed(function, datatype=datatype).rows_independent is False
 
     def test_a_batch_that_is_refused_is_none(self) -> None:
         def one_only(array: Any) -> Any:
@@ -81,6 +90,27 @@ class TestIndependentRows:
             return array * (1 + 1e-6 * len(array))
 
         assert warmed(noisy).rows_independent is True
+
+    @pytest.mark.parametrize("datatype", ["INT32", "INT64"])
+    def test_integers_that_mix_in_a_real_model(self, tmp_path: Path, datatype: str) -> None:
+        for model in (onnx_models.running_sum, onnx_models.times_batch_maximum):
+            assert onnx_warmup(tmp_path, model(datatype)).rows_independent is False
+
+    def test_where_the_operator_insists_on_batches_a_warning_names_model_and_output(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with caplog.at_level(logging.WARNING):
+            onnx_warmup(tmp_path, onnx_models.running_sum(), max_batch_size=8)
+        (record,) = caplog.records
+        assert record.getMessage() == (
+            "model m: rows of one batch influence each other in output 'y', so answers depend on who shares a batch; "
+            "set max_batch_size to 0"
+        )
+
+    def test_where_he_is_right_nothing_is_said(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.INFO):
+            assert onnx_warmup(tmp_path, onnx_models.double(), max_batch_size=8).rows_independent is True
+        assert not caplog.records
 
     def test_it_is_not_asked_where_it_is_known(self) -> None:
         assert warmed(lambda array: array - array.mean(), batch_verified=True).rows_independent is None

@@ -36,9 +36,6 @@ class Endpoint:
     def write(self, head: RequestHead, request: InferenceRequest, response: InferenceResponse) -> tuple[bytes, Body]:
         raise NotImplementedError
 
-    def cancel(self, head: RequestHead, request: InferenceRequest) -> None:
-        raise NotImplementedError
-
 
 def http_context(*routes: Route) -> HttpContext:
     gauges = ServerGauges(lambda: 0, lambda: 0, lambda: 0)

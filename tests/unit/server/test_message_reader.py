@@ -123,6 +123,18 @@ def test_more_than_may_be_in_flight_is_refused(context: HttpContext) -> None:
     assert context.admission.inflight_bytes == MAX_REQUEST_BYTES
 
 
+@pytest.mark.parametrize("sent", [post(bytes(101)), chunked("/echo/a", [bytes(60), bytes(41)])])
+def test_what_can_never_be_admitted_is_not_told_to_come_again(
+    reading: Reading, context: HttpContext, sent: bytes
+) -> None:
+    context.admission.max_inflight_bytes = 100
+    reading.feed(sent)
+    (refusal,) = reading.refusals
+    assert refusal is not None
+    assert (refusal.code, refusal.retry_after_ms) == (ErrorCode.PAYLOAD_TOO_LARGE, None)
+    assert context.admission.inflight_bytes == 0
+
+
 def test_a_small_refused_body_is_skipped_and_a_large_one_is_not_waited_for(reading: Reading) -> None:
     reading.feed(post(b"abc", "Origin: x"), LIVE)
     assert [refusal is None for refusal in reading.refusals] == [False, True]

@@ -39,6 +39,13 @@ def test_names_of_headers_know_no_case_and_repeated_ones_are_joined() -> None:
     assert read.text(b"host") is None
 
 
+def test_white_space_around_a_value_is_none_of_it() -> None:
+    """RFC 9110 section 5.5. It is kept inside."""
+    read = head("/", (b"Accept", b" \ta  b \t"), (b"Expect", b"100-continue "), (b"X-Request-Id", b"id\t"))
+    assert read.text(b"accept") == "a  b"
+    assert (read.expects_continue, read.request_id) == (True, b"id")
+
+
 def test_two_hosts_are_refused() -> None:
     with pytest.raises(InputError, match="Host"):
         head("/", (b"Host", b"a"), (b"host", b"a"))

@@ -125,6 +125,19 @@ def test_a_success_of_the_next_second_sums_up_too_and_closing_does(
     assert len(access_records) == 100 + 1 + 100 + 1
 
 
+def test_what_was_left_out_is_told_though_nothing_follows(
+    clock: Clock, access_records: list[logging.LogRecord]
+) -> None:
+    log = AccessLog(0.01, clock)
+    for _ in range(150):
+        fail(log)
+    log.tick(clock.now)
+    assert len(access_records) == 100, "the second is not over"
+    log.tick(clock.now + SECOND)
+    log.tick(clock.now + 2 * SECOND)
+    assert [vars(record)["left_out"] for record in access_records[100:]] == [50]
+
+
 def test_errors_are_logged_though_successes_are_sampled(clock: Clock, access_records: list[logging.LogRecord]) -> None:
     log = AccessLog(0.0, clock)
     for _ in range(2):

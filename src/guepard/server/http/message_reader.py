@@ -234,7 +234,7 @@ class MessageReader:
             try:
                 if len(body) + len(data) > self._context.limits.max_request_bytes:
                     raise self._body_too_large()
-                self._context.admission.acquire(len(data))
+                self._context.admission.acquire(len(data), held=len(body))
             except GuepardError as error:
                 self.refuse(error)
                 return

@@ -1,0 +1,93 @@
+"""From a definition to a version that has proved itself, or to a reason why not."""
+
+from pathlib import Path
+
+import pytest
+from onnx import helper
+
+from guepard.core.errors import LoadError
+from guepard.core.model_config import ModelPolicy
+from guepard.core.tensor import TensorSpec
+from guepard.engine.model_loader import LoadedVersion, load_version
+from guepard.engine.model_repository import ModelDefinition
+from tests.services import onnx_models
+from tests.services.onnx_models import tensor
+
+
+def load_onnx(folder: Path, model: bytes) -> LoadedVersion:
+    path = onnx_models.write_model(folder / "m.onnx", model)
+    return load_version(ModelDefinition("m", path, ModelPolicy()), "1", path, cpus=1)
+
+
+def identity_with_outputs(*names: str) -> bytes:
+    node = helper.make_node("Identity", ["x"], ["y"])
+    outputs = [tensor(name, "FP32", ["n", 4]) for name in names]
+    return onnx_models.build([node], [tensor("x", "FP32", ["n", 4])], outputs)
+
+
+def test_a_model_that_has_nothing_to_answer_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LoadError, match="the model has no outputs, so there is nothing to answer"):
+        load_onnx(tmp_path, identity_with_outputs())
+
+
+def test_two_outputs_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(LoadError, match="two outputs of the model have one name: y, y; give each its own"):
+        load_onnx(tmp_path, identity_with_outputs("y", "y"))
+
+
+def test_two_tensors_of_one_name_in_a_configuration_are_refused() -> None:
+    inputs = (TensorSpec("x", "FP32", [1]), TensorSpec("x", "INT64", [1]))
+    definition = ModelDefinition("m", Path(), ModelPolicy(), backend="identity", inputs=inputs)
+    with pytest.raises(LoadError, match="one name"):
+        load_version(definition, "1", Path(), cpus=1)
+
+
+def test_what_is_sound_is_loaded_and_warm(tmp_path: Path) -> None:
+    loaded = load_onnx(tmp_path, identity_with_outputs("y"))
+    assert [spec.name for spec in loaded.config.outputs] == ["y"]
+    assert loaded.config.warmed_up
+
+
+MODEL = """
+import guepard
+
+
+class M(guepard.Model):
+    inputs = [guepard.Tensor("x", "FP32", [1])]
+    outputs = [guepard.Tensor("y", "FP32", [1])]
+
+    def load(self, ctx):
+        LOAD
+
+    def predict(self, inputs, ctx):
+        PREDICT
+"""
+
+
+def load_python(folder: Path, load: str = "pass", predict: str = 'return {"y": inputs["x"]}') -> LoadedVersion:
+    path = folder / "m.py"
+    path.write_text(MODEL.replace("LOAD", load).replace("PREDICT", predict))
+    return load_version(ModelDefinition("m", path, ModelPolicy(), trusted=True), "1", path, cpus=1)
+
+
+@pytest.mark.parametrize("raised", ["KeyboardInterrupt", "SystemExit", "GeneratorExit", "BaseException", "ValueError"])
+def test_whatever_load_raises_is_a_reason(tmp_path: Path, raised: str) -> None:
+    with pytest.raises(LoadError, match=raised):
+        load_python(tmp_path, load=f"raise {raised}('secret')")
+
+
+@pytest.mark.parametrize("raised", ["KeyboardInterrupt", "GeneratorExit", "BaseException"])
+def test_so_is_what_no_exception_is_in_the_first_run(tmp_path: Path, raised: str) -> None:
+    with pytest.raises(LoadError, match=f"loading failed: {raised}"):
+        load_python(tmp_path, predict=f"raise {raised}('secret')")
+
+
+def test_one_that_fails_every_sample_is_served_cold_but_replaces_none_that_works(tmp_path: Path) -> None:
+    sound = load_python(tmp_path).config
+    cold = load_python(tmp_path, predict="raise ValueError('no zeros, please')").config
+    assert (sound.warmed_up, cold.warmed_up) == (True, False)
+    path = tmp_path / "m.py"
+    definition = ModelDefinition("m", path, ModelPolicy(), trusted=True)
+    assert load_version(definition, "1", path, cpus=1, replaces=cold)
+    with pytest.raises(LoadError, match="the new version refuses every warm-up sample, and the one that serves does"):
+        load_version(definition, "1", path, cpus=1, replaces=sound)
