@@ -89,3 +89,9 @@ class ModelConfig:
     decoupled: bool
     parameters: Mapping[str, Any]
     warmed_up: bool = True
+    batch_target: int = 0
+
+    @property
+    def filled_rows(self) -> int:
+        """How many rows a batch is filled up to. A stream of answers has one caller."""
+        return 1 if self.decoupled else self.batch_target or self.max_batch_size

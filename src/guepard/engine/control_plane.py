@@ -214,11 +214,12 @@ class ControlPlane:
         self._publish()
         self._on_change(served, True)
         log.info(
-            "model %s version %s is ready: %s, max_batch_size %d, %d x %s, loaded in %.0f ms",
+            "model %s version %s is ready: %s, max_batch_size %d (filled to %d), %d x %s, loaded in %.0f ms",
             config.name,
             config.version,
             config.backend,
             config.max_batch_size,
+            config.filled_rows,
             config.instance_count,
             config.execution,
             loaded.duration_ns / 1e6,

@@ -9,11 +9,11 @@ from typing import Literal
 from guepard.backends.base import Executor, LoadedModel, ModelSource
 from guepard.backends.registry import get_backend
 from guepard.core.errors import GuepardError, LoadError
-from guepard.core.model_config import ModelConfig, ModelDescription
+from guepard.core.model_config import ModelConfig, ModelDescription, ModelPolicy
 from guepard.core.tensor import TensorSpec
 from guepard.engine.compatibility import incompatibility
 from guepard.engine.model_repository import ModelDefinition
-from guepard.engine.warmup import Timing, warm_up
+from guepard.engine.warmup import Timing, Warmup, warm_up
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +115,7 @@ def _settle(definition: ModelDefinition, version: str, model: LoadedModel, cpus:
         idempotent=description.idempotent,
         decoupled=description.decoupled,
         warmed_up=warmup.timing is not None,
+        batch_target=_batch_target(policy, description, warmup),
         parameters=policy.parameters,
     )
     return LoadedVersion(config, model, tuple(executors), perf_counter_ns() - started)
@@ -126,6 +127,15 @@ def _check_outputs(description: ModelDescription) -> None:
         raise LoadError("the model has no outputs, so there is nothing to answer")
     if len(set(names)) < len(names):
         raise LoadError(f"two outputs of the model have one name: {', '.join(names)}; give each its own")
+
+
+def _batch_target(policy: ModelPolicy, description: ModelDescription, warmup: Warmup) -> int:
+    """How many rows a batch is filled up to: what was asked for, or for auto what paid at warm-up."""
+    batching = policy.dynamic_batching
+    asked = policy.max_batch_size is not None or batching.max_queue_delay_ns > 0 or batching.preferred_batch_size
+    if asked or not description.releases_gil or warmup.timing is None:
+        return description.max_batch_size
+    return min(warmup.paying_rows, description.max_batch_size)
 
 
 def _without_batches(description: ModelDescription) -> ModelDescription:

@@ -68,7 +68,7 @@ class ModelRepository:
         """
         path = definition.path
         if (path / "config.pbtxt").exists():
-            self._report(path / "config.pbtxt", "%s of a model is not read; put its options into guepard.yaml")
+            self._report(path, "%s/config.pbtxt is not read; put its options into guepard.yaml")
         if definition.backend == "identity" or not path.is_dir():
             return "1", path
         versions = []

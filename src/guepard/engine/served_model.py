@@ -69,7 +69,7 @@ class ServedModel:
         self._model = model
         self._signature = Signature(config)
         self._batcher = DynamicBatcher(
-            max_batch_size=1 if config.decoupled else config.max_batch_size,  # a stream has one caller
+            max_batch_size=config.filled_rows,
             batching=config.dynamic_batching,
             instances=len(executors),
             max_concurrency=config.max_concurrency,

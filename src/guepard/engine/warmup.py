@@ -5,7 +5,7 @@ every tensor and a batch of two different rows gives what each row gives alone.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter_ns
 from typing import NamedTuple
 
@@ -23,7 +23,11 @@ log = logging.getLogger(__name__)
 _FREE_SIZES = (1, 16, 128, 224)
 
 _TIMED_RUNS = 3
-_ENOUGH_NS = 20_000_000  # a run this long says enough by itself
+_ENOUGH_NS = 150_000_000  # runs that took so long together say enough
+
+# Batch sizes that are tried between one row and a full batch, and how much cheaper per row a larger one must be.
+_TRIED_SIZES = (4, 16)
+_PAYS_FROM = 0.97
 
 _TOLERANCE = {"rtol": 1e-3, "atol": 1e-5}
 
@@ -36,10 +40,15 @@ class Timing(NamedTuple):
 
 
 class Warmup(NamedTuple):
-    """`timing` None: the model accepted no sample that could be made up. `rows_independent` None: not asked."""
+    """`timing` None: the model accepted no sample that could be made up. `rows_independent` None: not asked.
+
+    `paying_rows`: the smallest batch at which a row costs about as little as it ever does. For models that keep a core
+    busy with a few rows larger batches cost nobody less, and make everybody wait longer.
+    """
 
     timing: Timing | None
     rows_independent: bool | None
+    paying_rows: int = 1
 
 
 def warm_up(name: str, executor: Executor, description: ModelDescription, max_rows: int) -> Warmup:
@@ -57,9 +66,18 @@ def warm_up(name: str, executor: Executor, description: ModelDescription, max_ro
     ):
         independent = _rows_independent(name, executor, description, size)
     batched = description.max_batch_size > 0 and (description.batch_verified or independent is True)
-    one = _fastest(executor, _samples(description, 1, size), description)
-    full = _fastest(executor, _samples(description, max_rows, size), description) if batched and max_rows > 1 else one
-    return Warmup(Timing(one, full), independent)
+    sizes = [1, *[rows for rows in (*_TRIED_SIZES, max_rows) if 1 < rows <= max_rows]] if batched else [1]
+    times = {rows: _fastest(executor, _samples(description, rows, size), description) for rows in sizes}
+    return Warmup(Timing(times[1], times[sizes[-1]]), independent, paying_rows(times))
+
+
+def paying_rows(times: Mapping[int, int]) -> int:
+    """The smallest of the batch sizes in `times` that no larger one beats by more than 3 % per row."""
+    chosen, cost = 1, times[1] * _PAYS_FROM
+    for rows, time in sorted(times.items()):
+        if time / rows < cost:
+            chosen, cost = rows, time / rows * _PAYS_FROM
+    return chosen
 
 
 def _accepted_size(name: str, executor: Executor, description: ModelDescription) -> int | None:
@@ -160,13 +178,14 @@ def _shape(spec: TensorSpec, rows: int | None, size: int) -> list[int]:
 
 
 def _fastest(executor: Executor, inputs: Sequence[Array], description: ModelDescription) -> int:
-    best = 0
+    best = total = 0
     for _ in range(_TIMED_RUNS):
         start = perf_counter_ns()
         _run(executor, inputs, description)
         took = perf_counter_ns() - start
         best = min(best or took, took)
-        if took > _ENOUGH_NS:
+        total += took
+        if total > _ENOUGH_NS:
             break
     return best
 

@@ -49,6 +49,7 @@ def model_config(config: ModelConfig) -> dict[str, Any]:
         "model_transaction_policy": {"decoupled": config.decoupled},
         "guepard": {
             "max_concurrency": config.max_concurrency,
+            "batch_target": config.filled_rows,
             "timeout_ms": {
                 "default": config.timeout.default_ns // MILLISECOND,
                 "max": config.timeout.max_ns // MILLISECOND,

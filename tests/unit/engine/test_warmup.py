@@ -12,7 +12,7 @@ from guepard.backends.base import ModelSource
 from guepard.backends.onnxruntime import OnnxRuntimeBackend
 from guepard.core.model_config import ModelDescription, ModelPolicy
 from guepard.core.tensor import TensorSpec
-from guepard.engine.warmup import Warmup, warm_up
+from guepard.engine.warmup import Warmup, paying_rows, warm_up
 from tests.services import onnx_models
 from tests.unit.engine.fake_executors import FakeExecutor
 
@@ -118,10 +118,10 @@ class TestIndependentRows:
 
 
 class TestSamples:
-    def test_one_row_and_a_full_batch_are_run(self) -> None:
+    def test_one_row_a_full_batch_and_some_between_are_run(self) -> None:
         executor = FakeExecutor()
         warm_up("m", executor, description(batch_verified=True), 8)
-        assert {len(run) // 4 for run in executor.runs} == {1, 8}
+        assert {len(run) // 4 for run in executor.runs} == {1, 4, 8}
 
     def test_a_model_without_batches_gets_its_dims(self) -> None:
         shapes = []
@@ -168,3 +168,19 @@ class TestSamples:
         timing = warmed(slow_per_row, batch_verified=True).timing
         assert timing is not None
         assert timing.full > 2 * timing.one > 0
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ({1: 100}, 1),
+        ({1: 100, 4: 400, 16: 1_600, 64: 6_400}, 1),
+        ({1: 100, 4: 392, 16: 1_560, 64: 6_300}, 1),
+        ({1: 100, 4: 340, 16: 1_350, 64: 5_400}, 4),
+        ({1: 100, 4: 340, 16: 1_200, 64: 7_000}, 16),
+        ({1: 100, 4: 110, 16: 130, 64: 200}, 64),
+        ({1: 100, 4: 500, 16: 3_000, 64: 3_200}, 64),
+    ],
+)
+def test_a_batch_is_as_large_as_makes_rows_cheaper(times: dict[int, int], expected: int) -> None:
+    assert paying_rows(times) == expected
