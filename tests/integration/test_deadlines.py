@@ -4,7 +4,6 @@ Refusing at the door what cannot finish in time, priorities and gRPC deadlines b
 """
 
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from guepard.testing.running_server import RunningServer
 from tests.conftest import Serve
 from tests.services.callers import Call, Reply, call_together, one_input
+from tests.services.waiting import wait_until
 
 PYTHON_MODELS = Path(__file__).parent.parent / "services" / "python_models.py"
 
@@ -46,10 +46,7 @@ def server(serve: Serve, models: Path) -> RunningServer:
 @pytest.fixture(autouse=True)
 def idle(server: RunningServer) -> None:
     """A late request was answered while the model still slept: each test begins when all instances are free."""
-    deadline = time.monotonic() + 10
-    while re.search(r"^guepard_executing_requests\{.*\} [1-9]", server.metrics(), re.MULTILINE):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    wait_until(lambda: not re.search(r"^guepard_executing_requests\{.*\} [1-9]", server.metrics(), re.MULTILINE))
 
 
 def sleep(

@@ -24,10 +24,11 @@ from tests.services.raw_http import (
     gauge,
     infer,
     message,
+    sleep,
     tensor_body,
     values_of,
-    wait_until,
 )
+from tests.services.waiting import wait_until
 
 INFER = "/v2/models/ident/infer"
 MODELS = "tests/services/python_models.py"
@@ -42,10 +43,6 @@ def server(serve: Serve, models: Path) -> RunningServer:
         "--max-request-bytes",
         MAX_REQUEST_BYTES,
     )
-
-
-def sleep(milliseconds: int) -> bytes:
-    return message("POST", "/v2/models/sleep/infer", tensor_body([milliseconds], "INT32"))
 
 
 def binary(values: int) -> bytes:

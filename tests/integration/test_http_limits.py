@@ -27,8 +27,8 @@ from tests.services.raw_http import (
     message,
     tensor_body,
     values_of,
-    wait_until,
 )
+from tests.services.waiting import wait_until
 
 INFER = "/v2/models/ident/infer"
 SLEEP = "/v2/models/sleep/infer"

@@ -4,10 +4,10 @@ Field case F197 asks more of health (hooks that hang for long, results that are 
 that belongs to the supervision of models and is tested where that is built.
 """
 
-import time
 from pathlib import Path
 
 from guepard.testing.running_server import RunningServer
+from tests.services.waiting import wait_until
 
 MODEL = """
 import pathlib
@@ -30,11 +30,14 @@ REQUEST = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1
 
 
 def wait_for_status(server: RunningServer, path: str, status: int) -> dict[str, object]:
-    deadline = time.monotonic() + 20
-    while (answer := server.request("GET", path)).status != status:
-        assert time.monotonic() < deadline, f"{path} stayed {answer.status}"
-        time.sleep(0.05)
-    document: dict[str, object] = answer.json
+    answers = []
+
+    def has_come() -> bool:
+        answers.append(server.request("GET", path))
+        return answers[-1].status == status
+
+    wait_until(has_come, 20.0)
+    document: dict[str, object] = answers[-1].json
     return document
 
 

@@ -20,7 +20,8 @@ from tests.conftest import Serve
 from tests.services import onnx_models
 from tests.services.callers import Call, SteadyLoad, one_input
 from tests.services.onnx_models import tensor
-from tests.services.raw_http import RawClient, gauge, message, wait_until
+from tests.services.raw_http import RawClient, gauge, message
+from tests.services.waiting import wait_until
 
 PYTHON_MODELS = Path(__file__).parent.parent / "services" / "python_models.py"
 

@@ -16,7 +16,8 @@ from guepard.testing.running_server import Answer, RunningServer
 from tests.conftest import Serve
 from tests.services.callers import Call, call_together, one_input
 from tests.services.python_models import RAISED
-from tests.services.raw_http import RawClient, gauge, message, wait_until
+from tests.services.raw_http import RawClient, gauge, message
+from tests.services.waiting import wait_until
 
 PYTHON_MODELS = Path(__file__).parent.parent / "services" / "python_models.py"
 

@@ -17,7 +17,8 @@ from guepard.testing.running_server import RunningServer
 from tests.conftest import Serve
 from tests.services import onnx_models
 from tests.services.callers import one_input
-from tests.services.raw_http import RawClient, message, wait_until
+from tests.services.raw_http import RawClient, message
+from tests.services.waiting import wait_until
 
 PYTHON_MODELS = Path(__file__).parent.parent / "services" / "python_models.py"
 

@@ -9,7 +9,6 @@ import random
 import socket
 import string
 import struct
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
@@ -24,6 +23,7 @@ from guepard.testing.running_server import Answer, RunningServer
 from tests.conftest import Serve
 from tests.services import onnx_models
 from tests.services.callers import Call, call_together, one_input
+from tests.services.waiting import wait_until
 
 PYTHON_MODELS = Path(__file__).parent.parent / "services" / "python_models.py"
 INFER = "/v2/models/{model}/infer"
@@ -203,13 +203,6 @@ def gauge(server: RunningServer, name: str, **labels: str) -> float:
 def wait_until_idle(server: RunningServer) -> None:
     """Until also the executions have ended whose requests had their answers before."""
     wait_until(lambda: gauge(server, "guepard_executing_requests", model="sleep") == 0)
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("model", ["double", "fail", "sleep"])

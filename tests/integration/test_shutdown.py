@@ -19,11 +19,11 @@ from tests.services.raw_http import (
     chunked,
     gauge,
     infer,
-    message,
+    sleep,
     tensor_body,
     values_of,
-    wait_until,
 )
+from tests.services.waiting import wait_until
 
 PYTHON_MODELS = "tests/services/python_models.py"
 SLEEP = f"sleep={PYTHON_MODELS}:Sleep"
@@ -33,10 +33,6 @@ INFER = "/v2/models/ident/infer"
 @pytest.fixture(scope="module")
 def ident(models: Path) -> str:
     return f"ident={write_model(models / 'ident', identity('FP32', ['n', 'm']))}"
-
-
-def sleep(milliseconds: int) -> bytes:
-    return message("POST", "/v2/models/sleep/infer", tensor_body([milliseconds], "INT32"))
 
 
 def wait_for_executing(server: RunningServer) -> None:

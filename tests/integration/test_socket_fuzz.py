@@ -23,8 +23,8 @@ from tests.services.raw_http import (
     infer,
     message,
     tensor_body,
-    wait_until,
 )
+from tests.services.waiting import wait_until
 
 ROUNDS = 2_000  # of each kind
 TIME_S = 20.0

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from guepard.testing.running_server import RunningServer
+from tests.services.waiting import wait_until
 
 
 class Call(NamedTuple):
@@ -99,10 +100,7 @@ class SteadyLoad:
     def wait_for_more(self, count: int, timeout_s: float = 20.0) -> None:
         """Until `count` more replies have come."""
         target = len(self.replies) + count
-        deadline = time.monotonic() + timeout_s
-        while len(self.replies) < target:
-            assert time.monotonic() < deadline, f"{len(self.replies)} of {target} replies within {timeout_s} s"
-            time.sleep(0.005)
+        wait_until(lambda: len(self.replies) >= target, timeout_s)
 
     async def _run(self) -> None:
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:

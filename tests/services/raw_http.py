@@ -4,7 +4,7 @@ import json
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from guepard.testing.running_server import Answer, RunningServer
@@ -45,6 +45,11 @@ def tensor_body(values: list[float] | list[int], datatype: str = "FP32") -> byte
 
 def infer(values: list[float] | list[int], headers: Iterable[str] = (), model: str = "ident") -> bytes:
     return message("POST", f"/v2/models/{model}/infer", tensor_body(values), headers)
+
+
+def sleep(milliseconds: int) -> bytes:
+    """A request to the model of this name, which takes so long to answer it."""
+    return message("POST", "/v2/models/sleep/infer", tensor_body([milliseconds], "INT32"))
 
 
 def values_of(answer: Answer) -> list[float]:
@@ -148,14 +153,6 @@ def answers_in(received: bytes) -> Iterator[int]:
         yield status
         if status >= 200:
             received = received[lengths[0] :]
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
-    """Raises: AssertionError when the condition does not come true in time."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s"
-        time.sleep(0.01)
 
 
 def gauge(server: RunningServer, name: str) -> float:
