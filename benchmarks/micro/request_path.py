@@ -23,11 +23,12 @@ from guepard.engine.control_plane import ControlPlane
 from guepard.engine.data_plane import DataPlane
 from guepard.engine.model_repository import ModelDefinition, ModelRepository
 from guepard.limits.admission import Admission
+from guepard.server.documents import Documents, Readiness
+from guepard.server.http.api_routes import api_routes
 from guepard.server.http.connection import HttpConnection
 from guepard.server.http.context import HttpContext, HttpLimits
 from guepard.server.http.guard import Guard
 from guepard.server.http.router import Router
-from guepard.server.http.routes import ApiRoutes, Readiness
 from guepard.telemetry.access_log import AccessLog
 from guepard.telemetry.metrics import MetricsRegistry, ServerGauges
 
@@ -89,7 +90,7 @@ async def build(scheduler: HandScheduler) -> HttpContext:
     failures = await control_plane.start(None)
     assert not failures, failures
     guard = Guard(loopback=True, hosts=frozenset(), anonymous=frozenset())
-    router = Router(ApiRoutes(data_plane, control_plane, guard, Readiness(control_plane)).routes())
+    router = Router(api_routes(data_plane, Documents(data_plane, control_plane, Readiness(control_plane)), guard))
     registry = MetricsRegistry("benchmark", router.labels, ServerGauges(lambda: 0, lambda: 0, lambda: 0))
     limits = HttpLimits(2**27, 10 * SECOND, 30 * SECOND, 75 * SECOND)
     return HttpContext(router, limits, Admission(2**30), registry, AccessLog(0.01, monotonic_ns))

@@ -11,7 +11,9 @@ import pytest
 from guepard.cli.main import VERBS
 from guepard.core.errors import ErrorCode
 from guepard.protocols.error_body import STATUSES
-from guepard.server.http.routes import ApiRoutes, MetricsRoutes
+from guepard.server.http.api_routes import api_routes
+from guepard.server.http.guard import Guard
+from guepard.server.http.metrics_routes import MetricsRoutes
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "guepard"
@@ -141,7 +143,8 @@ def test_the_status_table_of_server_behaviour_is_complete() -> None:
 
 def test_the_tables_of_routes_are_the_routes() -> None:
     nothing: Any = None
-    routes = ApiRoutes(nothing, nothing, nothing, nothing).routes() + MetricsRoutes(nothing, nothing).routes()
+    guard = Guard(loopback=True, hosts=frozenset(), anonymous=frozenset())
+    routes = api_routes(nothing, nothing, guard) + MetricsRoutes(nothing, guard).routes()
     written = set()
     for method, path, _ in rows(ROOT / "docs" / "reference" / "protocols.md", "| method | path | answer |"):
         path = path.strip("`")

@@ -18,10 +18,12 @@ from guepard.engine.served_model import ServedModel
 from guepard.limits.admission import Admission
 from guepard.limits.cpu_budget import cpu_budget
 from guepard.limits.memory_limit import default_inflight_bytes
+from guepard.server.documents import Documents, Readiness
+from guepard.server.http.api_routes import api_routes
 from guepard.server.http.context import HttpContext, HttpLimits
 from guepard.server.http.guard import Guard
+from guepard.server.http.metrics_routes import MetricsRoutes
 from guepard.server.http.router import Router
-from guepard.server.http.routes import ApiRoutes, MetricsRoutes, Readiness
 from guepard.server.lifecycle import Lifecycle, Plan
 from guepard.server.listener import Listener, bind
 from guepard.settings.model_location import split_entry
@@ -81,7 +83,8 @@ async def _run(settings: Settings, started_ns: int, writer: telemetry_logging.Lo
         anonymous=frozenset(settings.auth.anonymous),
     )
     readiness = Readiness(control_plane)
-    router = Router(ApiRoutes(data_plane, control_plane, guard, readiness).routes())
+    documents = Documents(data_plane, control_plane, readiness)
+    router = Router(api_routes(data_plane, documents, guard))
     registry = MetricsRegistry(
         __version__,
         router.labels | {"/metrics"},

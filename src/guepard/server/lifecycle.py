@@ -14,7 +14,7 @@ from guepard import __version__
 from guepard.core.errors import ConfigurationError, LoadError
 from guepard.engine.control_plane import ControlPlane
 from guepard.engine.model_repository import ModelRepository
-from guepard.server.http.routes import Readiness
+from guepard.server.documents import Readiness
 from guepard.server.listener import Listener
 from guepard.server.welcome import question_for, welcome
 from guepard.telemetry.access_log import AccessLog

@@ -14,6 +14,7 @@ from guepard.server.http.endpoint import Body, Buffer, Exchange
 from guepard.server.http.media_type import JSON_TYPES, check_media_type
 from guepard.server.http.request_head import RequestHead
 from guepard.server.http.response_writer import JSON_TYPE
+from guepard.server.http.router import Route
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +67,12 @@ class DocumentEndpoint:
 
     def write(self, head: RequestHead, request: InferenceRequest, response: InferenceResponse) -> tuple[bytes, Body]:
         raise AssertionError("a document route has no inference to answer")
+
+
+def document_route(
+    method: str, template: str, handler: Handler, guard: Callable[[RequestHead], None] | None = None
+) -> Route:
+    return Route(method, template, DocumentEndpoint(template, handler, guard))
 
 
 async def _answer(exchange: Exchange, answer: Awaitable[Document], label: str) -> None:

@@ -5,6 +5,7 @@ by the headers that browsers set: a foreign Origin, Sec-Fetch-Site, or a Host th
 loopback these routes stay closed until `auth.anonymous` names them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -20,6 +21,10 @@ class Guard:
     loopback: bool
     hosts: frozenset[str]
     anonymous: frozenset[str]
+
+    def needs(self, verb: str) -> Callable[[RequestHead], None]:
+        """The check of routes that `verb` stands for."""
+        return lambda head: self.check(head, verb)
 
     def check(self, head: RequestHead, verb: str) -> None:
         """Raises: PermissionDenied, with what to change."""

@@ -1,0 +1,80 @@
+"""What the API tells of the server and its models, and does to them: plain dicts, the same for any front end."""
+
+from typing import Any
+
+from guepard.core.errors import InputError, NotReady, PermissionDenied
+from guepard.core.states import ModelReadyState
+from guepard.engine.control_plane import ControlPlane
+from guepard.engine.data_plane import DataPlane
+from guepard.protocols import oip_metadata
+
+
+class Readiness:
+    """Whether traffic should be sent here. `is_stopping` is set first when the server shuts down."""
+
+    def __init__(self, control_plane: ControlPlane) -> None:
+        self.is_stopping = False
+        self._control_plane = control_plane
+
+    def obstacle(self) -> str | None:
+        """Why not, or None when the server is ready."""
+        if self.is_stopping:
+            return "the server is shutting down"
+        unready = self._control_plane.unready()
+        return f"not ready: {', '.join(unready)}" if unready else None
+
+
+class Documents:
+    """Answers in the words of OIP V2 and Triton's extensions. Every method raises GuepardError for what it refuses.
+
+    `version` None means whichever version serves.
+    """
+
+    def __init__(self, data_plane: DataPlane, control_plane: ControlPlane, readiness: Readiness) -> None:
+        self._data_plane = data_plane
+        self._control_plane = control_plane
+        self.readiness = readiness
+
+    def server_metadata(self) -> dict[str, Any]:
+        return oip_metadata.server_metadata()
+
+    def model_metadata(self, name: str, version: str | None) -> dict[str, Any]:
+        config = self._data_plane.lookup(name, version).config
+        return oip_metadata.model_metadata(config, [config.version])
+
+    def check_model_ready(self, name: str, version: str | None) -> None:
+        """Raises: NotReady with the reason, NotFound."""
+        served = self._data_plane.lookup(name, version)
+        if served.ailment is not None:
+            raise NotReady(f"model {name!r} is not ready: {served.ailment}", retry_after_ms=1_000)
+
+    def model_config(self, name: str, version: str | None) -> dict[str, Any]:
+        return oip_metadata.model_config(self._data_plane.lookup(name, version).config)
+
+    def statistics(self, name: str | None = None, version: str | None = None) -> dict[str, Any]:
+        """Of one model, or of all."""
+        served = self._data_plane.served().values() if name is None else [self._data_plane.lookup(name, version)]
+        return {"model_stats": [model.statistics.snapshot() for model in served]}
+
+    def index(self, only_ready: bool) -> list[dict[str, Any]]:
+        return [
+            {"name": entry.name, "version": entry.version, "state": entry.state.value, "reason": entry.reason}
+            for entry in self._control_plane.index()
+            if entry.state is ModelReadyState.READY or not only_ready
+        ]
+
+    async def load(self, name: str, parameters: object) -> None:
+        for parameter in _object("parameters", parameters):
+            if parameter == "config" or parameter.startswith("file:"):
+                raise PermissionDenied(f"parameters.{parameter}: a client may not override configuration or files")
+        await self._control_plane.load(name)
+
+    async def unload(self, name: str, parameters: object) -> None:
+        _object("parameters", parameters)
+        await self._control_plane.unload(name)
+
+
+def _object(field: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"{field}: expected an object")
+    return value

@@ -1,0 +1,11 @@
+"""Every route of the API port: the one list that the router, the documents and the tests read."""
+
+from guepard.engine.data_plane import DataPlane
+from guepard.server.documents import Documents
+from guepard.server.http.guard import Guard
+from guepard.server.http.oip_routes import OipRoutes
+from guepard.server.http.router import Route
+
+
+def api_routes(data_plane: DataPlane, documents: Documents, guard: Guard) -> list[Route]:
+    return OipRoutes(data_plane, documents, guard).routes()

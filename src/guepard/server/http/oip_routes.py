@@ -1,0 +1,94 @@
+"""The Open Inference Protocol V2 over HTTP."""
+
+from guepard.core.errors import InputError
+from guepard.engine.data_plane import DataPlane
+from guepard.server.documents import Documents
+from guepard.server.http.document_endpoint import Document, DocumentRequest, document_route
+from guepard.server.http.guard import Guard
+from guepard.server.http.infer_endpoint import InferEndpoint
+from guepard.server.http.router import Route
+
+_MODEL = "/v2/models/{model}"
+_VERSION = "/v2/models/{model}/versions/{version}"
+
+
+class OipRoutes:
+    def __init__(self, data_plane: DataPlane, documents: Documents, guard: Guard) -> None:
+        self._data_plane = data_plane
+        self._documents = documents
+        self._guard = guard
+
+    def routes(self) -> list[Route]:
+        manages, observes = self._guard.needs("manage"), self._guard.needs("observe")
+        found = [
+            document_route("GET", "/v2", self._server_metadata),
+            document_route("GET", "/v2/health/live", self._live),
+            document_route("GET", "/v2/health/ready", self._ready),
+            document_route("GET", "/v2/models/stats", self._all_statistics, observes),
+            document_route("POST", "/v2/repository/index", self._index, manages),
+            document_route("POST", "/v2/repository/models/{model}/load", self._load, manages),
+            document_route("POST", "/v2/repository/models/{model}/unload", self._unload, manages),
+        ]
+        for template in (_MODEL, _VERSION):
+            infer = f"{template}/infer"
+            found += [
+                document_route("GET", template, self._model_metadata),
+                document_route("GET", f"{template}/ready", self._model_ready),
+                document_route("GET", f"{template}/config", self._model_config),
+                document_route("GET", f"{template}/stats", self._model_statistics, observes),
+                Route("POST", infer, InferEndpoint(infer, self._data_plane)),
+            ]
+        return found
+
+    # The server
+
+    def _server_metadata(self, request: DocumentRequest) -> Document:
+        return Document(self._documents.server_metadata())
+
+    def _live(self, request: DocumentRequest) -> Document:
+        return Document({"live": True})
+
+    def _ready(self, request: DocumentRequest) -> Document:
+        obstacle = self._documents.readiness.obstacle()
+        if obstacle is not None:
+            return Document({"ready": False, "error": obstacle}, 503)
+        return Document({"ready": True})
+
+    # Models
+
+    def _model_metadata(self, request: DocumentRequest) -> Document:
+        return Document(self._documents.model_metadata(*_named(request)))
+
+    def _model_ready(self, request: DocumentRequest) -> Document:
+        name, version = _named(request)
+        self._documents.check_model_ready(name, version)
+        return Document({"name": name, "ready": True})
+
+    def _model_config(self, request: DocumentRequest) -> Document:
+        return Document(self._documents.model_config(*_named(request)))
+
+    def _model_statistics(self, request: DocumentRequest) -> Document:
+        return Document(self._documents.statistics(*_named(request)))
+
+    def _all_statistics(self, request: DocumentRequest) -> Document:
+        return Document(self._documents.statistics())
+
+    # The repository
+
+    def _index(self, request: DocumentRequest) -> Document:
+        only_ready = request.body.get("ready", False)
+        if not isinstance(only_ready, bool):
+            raise InputError(f"ready: expected true or false, got {only_ready!r}")
+        return Document(self._documents.index(only_ready))
+
+    async def _load(self, request: DocumentRequest) -> Document:
+        await self._documents.load(request.params["model"], request.body.get("parameters", {}))
+        return Document({})
+
+    async def _unload(self, request: DocumentRequest) -> Document:
+        await self._documents.unload(request.params["model"], request.body.get("parameters", {}))
+        return Document({})
+
+
+def _named(request: DocumentRequest) -> tuple[str, str | None]:
+    return request.params["model"], request.params.get("version")
