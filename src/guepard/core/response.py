@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from guepard.core.errors import GuepardError
-from guepard.core.tensor import Array
+from guepard.core.tensor import Array, TensorSpec
 
 if TYPE_CHECKING:
     from guepard.core.model_config import ModelConfig
@@ -22,6 +22,14 @@ class InferenceResponse:
         self.config = config
         self.outputs = outputs
         self.parameters = parameters
+
+    def chosen(self, wanted: Sequence[str] | None) -> Sequence[tuple[TensorSpec, Array]]:
+        """The outputs named by `wanted`, in that order, each with its declaration; all of them for None."""
+        pairs = list(zip(self.config.outputs, self.outputs, strict=True))
+        if wanted is None:
+            return pairs
+        by_name = {spec.name: (spec, array) for spec, array in pairs}
+        return [by_name[name] for name in wanted]
 
 
 class ResponseSender(Protocol):

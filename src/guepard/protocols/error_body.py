@@ -45,6 +45,10 @@ def http_status(error: GuepardError) -> int:
     return STATUSES[error.code].http
 
 
+def grpc_status(error: GuepardError) -> str:
+    return STATUSES[error.code].grpc
+
+
 def error_body(error: GuepardError) -> bytes:
     """`{"error": …, "code": …}` as OIP has it, with `retry_after_ms` where waiting helps."""
     body: dict[str, Any] = {"error": error.message, "code": error.code.value}

@@ -118,11 +118,7 @@ class OipCodec:
 
         Raises: NotAcceptable.
         """
-        wanted = request.requested_outputs
-        pairs = zip(self.config.outputs, response.outputs, strict=True)
-        if wanted is not None:
-            by_name = {spec.name: (spec, array) for spec, array in pairs}
-            pairs = [by_name[name] for name in wanted]  # type: ignore[assignment]
+        pairs = response.chosen(request.requested_outputs)
         opening = self._opening
         if request.id is not None:
             opening += b'"id":%b,' % _text(request.id)

@@ -17,18 +17,20 @@ from guepard.core.errors import InputError
 Data = TypeVar("Data")
 
 # The smallest magnitudes that round to infinity: half a unit in the last place above the largest finite value.
-_FP16_BOUND = 65_520.0
-_FP32_BOUND = 3.4028235677973366e38
-_BF16_BOUND = 3.3961775292304601e38
+FP16_BOUND = 65_520.0
+FP32_BOUND = 3.4028235677973366e38
+BF16_BOUND = 3.3961775292304601e38
 
 
 MAX_RANK = 32
 MAX_TENSORS = 1_024
+MAX_TEXT = 1_024
+MAX_ID = 8_192
 
 # Bounds on what is multiplied, compared, quoted in errors and written to logs, where a whole body of it would hurt.
 Shape = Annotated[list[Annotated[int, Meta(ge=0, le=2**63 - 1)]], Meta(max_length=MAX_RANK)]
-ShortText = Annotated[str, Meta(max_length=1_024)]
-Id = Annotated[str, Meta(max_length=8_192)]
+ShortText = Annotated[str, Meta(max_length=MAX_TEXT)]
+Id = Annotated[str, Meta(max_length=MAX_ID)]
 Parameters = dict[ShortText, Any]
 
 
@@ -62,9 +64,9 @@ def _integers(bits: int, signed: bool) -> Any:
 
 ELEMENT_TYPES: dict[str, Any] = {
     "BOOL": bool | Annotated[int, Meta(ge=0, le=1)],
-    "FP16": Annotated[float, Meta(gt=-_FP16_BOUND, lt=_FP16_BOUND)],
-    "FP32": Annotated[float, Meta(gt=-_FP32_BOUND, lt=_FP32_BOUND)],
-    "BF16": Annotated[float, Meta(gt=-_BF16_BOUND, lt=_BF16_BOUND)],
+    "FP16": Annotated[float, Meta(gt=-FP16_BOUND, lt=FP16_BOUND)],
+    "FP32": Annotated[float, Meta(gt=-FP32_BOUND, lt=FP32_BOUND)],
+    "BF16": Annotated[float, Meta(gt=-BF16_BOUND, lt=BF16_BOUND)],
     "FP64": float,
     "BYTES": str,
     **{f"INT{bits}": _integers(bits, signed=True) for bits in (8, 16, 32, 64)},

@@ -35,13 +35,13 @@ def describe(request: InferenceRequest, wire: WireRequest[Any]) -> None:
 
 
 def requested(
-    outputs: list[WireOutput] | None, parameters: dict[str, Any] | None
+    outputs: list[WireOutput] | None, parameters: dict[str, Any] | None, default: ReplyFormat = JSON
 ) -> tuple[tuple[str, ...] | None, ReplyFormat]:
-    """Names of the outputs that were asked for (None: all of them) and the form of each.
+    """Names of the outputs that were asked for (None: all of them) and the form of each, `default` if it says nothing.
 
     Raises: InputError. Source: Triton's "Binary tensor data extension".
     """
-    binary = False
+    binary = default.binary
     if parameters and "binary_data_output" in parameters:
         binary = flag("parameters.binary_data_output", parameters["binary_data_output"])
     plain = BINARY if binary else JSON

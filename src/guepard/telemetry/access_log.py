@@ -1,4 +1,4 @@
-"""One log line per HTTP request, unless there are too many of them.
+"""One log line per request, unless there are too many of them.
 
 Successes: all of them while the traffic is light, else a sampled share. Errors: all of them, but in a storm only the
 first hundred of each second, and then one line that says how many were left out.
@@ -8,6 +8,8 @@ import logging
 from collections.abc import Callable, Mapping
 
 from guepard.core.errors import ErrorCode
+from guepard.core.phases import PHASES
+from guepard.core.request import InferenceRequest
 
 PER_SECOND_LIMIT = 100
 PATH_LIMIT = 512
@@ -67,6 +69,7 @@ class AccessLog:
         phases_ns: Mapping[str, int] | None = None,
         error_code: ErrorCode | None = None,
         error_message: str | None = None,
+        grpc_code: str | None = None,
     ) -> None:
         """Log one request: a success that `wants` chose, or any error (status 400 and above)."""
         if status >= 400 and not self._wants_error(self._clock()):
@@ -80,6 +83,8 @@ class AccessLog:
             "bytes_in": bytes_in,
             "bytes_out": bytes_out,
         }
+        if grpc_code is not None:
+            fields["grpc_code"] = grpc_code
         if model is not None:
             fields["model"] = model
         if version is not None:
@@ -132,6 +137,23 @@ class AccessLog:
                 extra={"left_out": self._left_out},
             )
             self._left_out = 0
+
+
+def phase_durations(request: InferenceRequest, request_end: int) -> dict[str, int] | None:
+    """How long each phase of an executed request took, in nanoseconds; None for one that was not."""
+    stamps = request.stamps
+    if stamps is None:
+        return None
+    moments = (
+        request.request_start,
+        request.queue_start,
+        stamps.compute_start,
+        stamps.compute_input_end,
+        stamps.compute_output_start,
+        stamps.compute_end,
+        request_end,
+    )
+    return {phase: after - before for phase, before, after in zip(PHASES, moments, moments[1:], strict=False)}
 
 
 def _milliseconds(duration_ns: int) -> float:

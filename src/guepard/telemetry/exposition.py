@@ -158,9 +158,9 @@ def _model_gauges(models: Sequence[ModelSample]) -> Iterator[Metric]:
 def _server_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield _histogram(
         "api_request_duration_seconds",
-        "Time from the arrival of an HTTP request to the end of its answer, by route template and status code",
+        "Time from the arrival of a request to the end of its answer, by route or gRPC method and status",
         ("route", "code"),
-        (((sample.route, str(sample.code)), sample.duration, NANOSECONDS) for sample in snapshot.http),
+        (((sample.route, str(sample.code)), sample.duration, NANOSECONDS) for sample in snapshot.calls),
     )
     yield _gauge("guepard_http_connections", "Open HTTP connections", (), [((), snapshot.http_connections)])
     yield _gauge(

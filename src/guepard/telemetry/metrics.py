@@ -43,9 +43,11 @@ class ModelSample(NamedTuple):
     load_duration_ns: int
 
 
-class HttpSample(NamedTuple):
+class CallSample(NamedTuple):
+    """`code` is an HTTP status or the name of a gRPC one."""
+
     route: str
-    code: int
+    code: int | str
     duration: HistogramSnapshot
 
 
@@ -54,21 +56,21 @@ class MetricsSnapshot(NamedTuple):
 
     build: str
     models: tuple[ModelSample, ...]
-    http: tuple[HttpSample, ...]
+    calls: tuple[CallSample, ...]
     http_connections: int
     inflight_bytes: int
     log_records_dropped: int
 
 
 class MetricsRegistry:
-    """Holds what is exposed. `routes` are the router's templates: every other route is counted as "unmatched"."""
+    """Holds what is exposed. `routes` are the router's templates and gRPC's methods; all else counts as "unmatched"."""
 
     def __init__(self, build: str, routes: Iterable[str], server: ServerGauges) -> None:
         self._build = build
         self._routes = frozenset(routes)
         self._server = server
         self._models: dict[tuple[str, str], tuple[ModelStatistics, ModelGauges]] = {}
-        self._http: dict[tuple[str, int], LatencyHistogram] = {}
+        self._calls: dict[tuple[str, int | str], LatencyHistogram] = {}
 
     def add_model(self, name: str, version: str, statistics: ModelStatistics, gauges: ModelGauges) -> None:
         """Expose a model version; one that was there under the same name and version is replaced."""
@@ -78,11 +80,11 @@ class MetricsRegistry:
         """Take all series of a model version out of the exposition. Does nothing for an unknown one."""
         self._models.pop((name, version), None)
 
-    def record_http(self, route: str, code: int, duration_ns: int) -> None:
-        """Count one answered HTTP request. Cost: two look-ups and a list append."""
-        histogram = self._http.get((route, code))
+    def record_call(self, route: str, code: int | str, duration_ns: int) -> None:
+        """Count one answered HTTP request, or gRPC call. Cost: two look-ups and a list append."""
+        histogram = self._calls.get((route, code))
         if histogram is None:
-            histogram = self._http_histogram(route if route in self._routes else UNMATCHED, code)
+            histogram = self._call_histogram(route if route in self._routes else UNMATCHED, code)
         histogram.append(duration_ns)
 
     def snapshot(self) -> MetricsSnapshot:
@@ -100,8 +102,8 @@ class MetricsRegistry:
                 )
                 for (name, version), (statistics, gauges) in self._models.items()
             ),
-            http=tuple(
-                HttpSample(route, code, histogram.snapshot()) for (route, code), histogram in self._http.items()
+            calls=tuple(
+                CallSample(route, code, histogram.snapshot()) for (route, code), histogram in self._calls.items()
             ),
             http_connections=self._server.http_connections(),
             inflight_bytes=self._server.inflight_bytes(),
@@ -117,10 +119,10 @@ class MetricsRegistry:
 
         return encode(self.snapshot(), accept)
 
-    def _http_histogram(self, route: str, code: int) -> LatencyHistogram:
-        if (route, code) not in self._http:
-            self._http[route, code] = LatencyHistogram()
-        return self._http[route, code]
+    def _call_histogram(self, route: str, code: int | str) -> LatencyHistogram:
+        if (route, code) not in self._calls:
+            self._calls[route, code] = LatencyHistogram()
+        return self._calls[route, code]
 
 
 def prepare() -> None:

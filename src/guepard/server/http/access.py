@@ -1,19 +1,15 @@
 """One exchange as a line of the access log."""
 
-import secrets
 from typing import TYPE_CHECKING
 
 from guepard.core.errors import ErrorCode, GuepardError
-from guepard.core.phases import PHASES
 from guepard.core.request import InferenceRequest
 from guepard.server.http.request_head import RequestHead
+from guepard.server.request_id import new_request_id
+from guepard.telemetry.access_log import phase_durations
 
 if TYPE_CHECKING:
     from guepard.server.http.context import HttpContext
-
-
-def new_request_id() -> str:
-    return secrets.token_hex(8)
 
 
 def log_exchange(
@@ -45,23 +41,7 @@ def log_exchange(
         model=head.params.get("model"),
         version=head.params.get("version"),
         inference_id=request.id if request is not None else None,
-        phases_ns=_phases(request, now) if request is not None else None,
+        phases_ns=phase_durations(request, now) if request is not None else None,
         error_code=code,
         error_message=error.message if error is not None else None,
     )
-
-
-def _phases(request: InferenceRequest, now: int) -> dict[str, int] | None:
-    stamps = request.stamps
-    if stamps is None:
-        return None
-    moments = (
-        request.request_start,
-        request.queue_start,
-        stamps.compute_start,
-        stamps.compute_input_end,
-        stamps.compute_output_start,
-        stamps.compute_end,
-        now,
-    )
-    return {phase: after - before for phase, before, after in zip(PHASES, moments, moments[1:], strict=False)}

@@ -17,15 +17,17 @@ from typing import cast
 from guepard.core.errors import Draining, GuepardError, InternalError, RequestTimeout, Unsupported
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
+from guepard.engine.taker import Taker
 from guepard.protocols.error_body import error_body, http_status
 from guepard.server.http import response_writer
-from guepard.server.http.access import log_exchange, new_request_id
+from guepard.server.http.access import log_exchange
 from guepard.server.http.context import HttpContext
-from guepard.server.http.endpoint import Buffer, Taker
+from guepard.server.http.endpoint import Buffer
 from guepard.server.http.head_memo import HEAD_END
 from guepard.server.http.message_reader import Message, MessageReader
 from guepard.server.http.request_head import RequestHead
 from guepard.server.http.response_writer import STATUS_LINES
+from guepard.server.request_id import new_request_id
 
 log = logging.getLogger(__name__)
 
@@ -303,7 +305,7 @@ class HttpConnection(asyncio.Protocol):
         head = self._head
         now = monotonic_ns()
         started = self._started
-        context.metrics.record_http(head.endpoint.label, status, now - started)
+        context.metrics.record_call(head.endpoint.label, status, now - started)
         if error is not None or context.access_log.wants(now):
             log_exchange(
                 context,

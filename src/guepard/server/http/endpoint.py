@@ -6,18 +6,11 @@ from typing import Protocol
 from guepard.core.errors import GuepardError
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse, ResponseSender
+from guepard.engine.taker import Taker
 from guepard.server.http.request_head import RequestHead
 
 Buffer = bytes | bytearray | memoryview
 Body = Sequence[bytes | memoryview]
-
-
-class Taker(Protocol):
-    """Whoever has taken an inference request in."""
-
-    def cancel(self, request: InferenceRequest) -> None:
-        """Nobody waits for the answer to `request` any more."""
-        ...
 
 
 class Exchange(ResponseSender, Protocol):

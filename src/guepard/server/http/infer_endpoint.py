@@ -1,22 +1,20 @@
 """`POST /v2/models/{model}[/versions/{version}]/infer`: the hot path between the connection and the engine."""
 
-import re
 from typing import NamedTuple
 
 from guepard.core.errors import GuepardError, InputError
-from guepard.core.model_config import MILLISECOND, ModelConfig
+from guepard.core.model_config import ModelConfig
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.engine.data_plane import DataPlane
 from guepard.engine.served_model import ServedModel
 from guepard.protocols.oip_codec import OipCodec
-from guepard.protocols.oip_parameters import priority
 from guepard.server.http.endpoint import Body, Buffer, Exchange
 from guepard.server.http.media_type import INFER_TYPES, check_media_type
 from guepard.server.http.request_head import RequestHead
 from guepard.server.http.response_writer import JSON_TYPE
+from guepard.server.request_options import priority_level, timeout_ns
 
-_DECIMAL = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 _BINARY_TYPE = b"content-type: application/octet-stream\r\n"
 
 
@@ -64,10 +62,15 @@ class InferEndpoint:
         if target is None:
             # Only what exists gets here, so the table is bounded by the models there are.
             target = self._targets[name, version] = Target(served, self._data_plane.generation)
-        head.note = _Note(target, _header_length(head), _timeout_ns(head), _priority(head))
+        head.note = _Note(
+            target,
+            _header_length(head),
+            timeout_ns(head.text(b"guepard-timeout-ms")),
+            priority_level(head.text(b"guepard-priority")),
+        )
 
     def start(self, exchange: Exchange, head: RequestHead, body: Buffer, started: int) -> None:
-        target, header_length, timeout_ns, priority_level = head.note
+        target, header_length, timeout, level = head.note
         if target.generation != self._data_plane.generation:
             self._aim(target, head)
         try:
@@ -78,10 +81,10 @@ class InferEndpoint:
         except GuepardError as error:
             target.served.refuse(InferenceRequest((), exchange, started), error)
             return
-        if timeout_ns:
-            request.timeout_ns = min(request.timeout_ns or timeout_ns, timeout_ns)
-        if priority_level:
-            request.priority = priority_level
+        if timeout:
+            request.timeout_ns = min(request.timeout_ns or timeout, timeout)
+        if level:
+            request.priority = level
         exchange.infer_with(request, target.served)
         target.served.infer(request)
 
@@ -109,22 +112,3 @@ def _header_length(head: RequestHead) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) < 16):
         raise InputError(f"Inference-Header-Content-Length: expected a whole number of bytes, got {text[:32]!r}")
     return int(text)
-
-
-def _timeout_ns(head: RequestHead) -> int:
-    text = head.text(b"guepard-timeout-ms")
-    if text is None:
-        return 0
-    milliseconds = float(text) if _DECIMAL.fullmatch(text) else 0.0
-    if not 0 < milliseconds < 1e12:
-        raise InputError(f"Guepard-Timeout-Ms: expected milliseconds above 0, got {text[:32]!r}")
-    return max(1, int(milliseconds * MILLISECOND))
-
-
-def _priority(head: RequestHead) -> int:
-    text = head.text(b"guepard-priority")
-    if text is None:
-        return 0
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise InputError(f"Guepard-Priority: expected a whole number, got {text[:32]!r}")
-    return priority("Guepard-Priority", int(text))

@@ -1,0 +1,235 @@
+"""`ModelInferRequest`: bytes to an InferenceRequest, without copying the tensors out of the message.
+
+The raw contents, which are nearly all of a message, are cut off first; what is left, the head, is parsed by protobuf.
+A client that sends the same tensors with other values repeats its head to the letter, so heads are kept by their bytes
+(ADR 0002) and a known one costs no parsing at all.
+
+    message  ─►  head: name, version, id, parameters, inputs, outputs     (fields 1 to 6)
+             ─►  raw contents: one span of the message for each input     (field 7)
+"""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from guepard.core.datatypes import DATATYPES
+from guepard.core.errors import GuepardError, InputError
+from guepard.core.memo import Memo
+from guepard.core.request import InferenceRequest
+from guepard.core.response import NOBODY, ResponseSender
+from guepard.core.tensor import Array, Tensor
+from guepard.protocols import oip_binary
+from guepard.protocols.grpc_contents import decode_contents
+from guepard.protocols.grpc_messages import message_class
+from guepard.protocols.oip_messages import MAX_ID, MAX_RANK, MAX_TENSORS, MAX_TEXT, WireOutput, known_datatype
+from guepard.protocols.oip_parameters import apply_parameters, refuse_tensor_parameters
+from guepard.protocols.reply_format import BINARY, requested
+
+Span = tuple[int, int]
+
+_LENGTH_DELIMITED = 2
+_RAW_FIELD = 0x3A  # field 7, length-delimited
+_MAX_TAG = 0x3A
+_MEMO_LIMIT = 256
+_MEMO_BYTES = 2_048
+
+_ndarray = np.ndarray
+
+
+class _Slot(NamedTuple):
+    """Where the bytes of one input go. `dtype` None: they have to be looked at, not only viewed."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+    size: int
+    dtype: np.dtype[Any] | None
+
+
+class InferHead:
+    """Everything of a request but its raw contents. Requests share it, so its typed arrays are read-only.
+
+    A head that is wrong keeps its `fault`, to be raised when a request is made of it, so that the model counts it.
+    """
+
+    __slots__ = ("_fault", "_model", "_slots", "model_name", "model_version")
+
+    def __init__(self, wire: Any, has_raw: bool) -> None:
+        self.model_name: str = wire.model_name
+        self.model_version: str | None = wire.model_version or None
+        self._slots: Sequence[_Slot | Tensor] = ()
+        self._model = InferenceRequest((), NOBODY, 0)
+        self._fault: GuepardError | None = None
+        try:
+            _describe(self._model, wire)
+            self._slots = [_slot(tensor, f"inputs[{index}]", has_raw) for index, tensor in enumerate(wire.inputs)]
+        except GuepardError as error:
+            self._fault = error
+
+    def request(
+        self, message: bytes, spans: Sequence[Span], sender: ResponseSender, request_start: int
+    ) -> InferenceRequest:
+        """The request whose raw contents are the `spans` of `message`, as views. Raises: InputError, Unsupported."""
+        if self._fault is not None:
+            raise self._fault
+        slots = self._slots
+        if spans and len(spans) != len(slots):
+            raise InputError(
+                f"raw_input_contents: {len(spans)} came for {len(slots)} inputs; send one for each input, or none"
+            )
+        tensors = []
+        for index, slot in enumerate(slots):
+            if isinstance(slot, Tensor):
+                tensors.append(slot)
+                continue
+            name, datatype, shape, size, dtype = slot
+            start, end = spans[index]
+            if dtype is not None and end - start == size:
+                array: Array = _ndarray(shape, dtype, message, start)
+            else:
+                array = oip_binary.decode_array(name, datatype, shape, message, start, end - start)
+            tensors.append(Tensor(name, datatype, array))
+        request = InferenceRequest(tensors, sender, request_start)
+        request.resemble(self._model)
+        return request
+
+
+class ReadMessage(NamedTuple):
+    head: InferHead
+    message: bytes
+    spans: Sequence[Span]
+
+
+class RequestReader:
+    """Reads requests to any model."""
+
+    def __init__(self) -> None:
+        self._heads: Memo[tuple[bytes, bool], InferHead] = Memo(_MEMO_LIMIT)
+
+    def read(self, message: bytes) -> ReadMessage:
+        """Raises: InputError for bytes that are no `ModelInferRequest`."""
+        parts = split(message)
+        if parts is None:  # fields of another version of the protocol, or no message at all
+            known = _parsed(message)
+            known.DiscardUnknownFields()
+            message = known.SerializeToString()
+            parts = split(message)
+            assert parts is not None
+        text, spans = parts
+        key = (text, bool(spans))
+        head = self._heads.get(key)
+        if head is None:
+            head = InferHead(_parsed(text), bool(spans))
+            if len(text) <= _MEMO_BYTES:
+                self._heads.keep(key, head)
+        return ReadMessage(head, message, spans)
+
+
+def split(message: bytes) -> tuple[bytes, list[Span]] | None:
+    """Cut the raw contents off: the other fields as one message, and the spans of the raw contents within `message`.
+
+    None unless every field of the message is one of those of `ModelInferRequest`, which are all length-delimited.
+    """
+    spans: list[Span] = []
+    kept: list[bytes] = []
+    offset, end, kept_from = 0, len(message), 0
+    while offset < end:
+        tag = message[offset]
+        start = offset
+        offset += 1
+        if tag > _MAX_TAG or tag & 7 != _LENGTH_DELIMITED or tag < 8:
+            return None
+        length = shift = 0
+        while True:
+            if offset >= end or shift > 28:
+                return None
+            byte = message[offset]
+            offset += 1
+            length |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+        if length > end - offset:
+            return None
+        if tag == _RAW_FIELD:
+            if kept_from < start:
+                kept.append(message[kept_from:start])
+            spans.append((offset, offset + length))
+            kept_from = offset + length
+        offset += length
+    if kept_from < end:
+        kept.append(message[kept_from:end])
+    return (kept[0] if len(kept) == 1 else b"".join(kept)), spans
+
+
+def _parsed(message: bytes) -> Any:
+    try:
+        return message_class("inference.ModelInferRequest").FromString(message)
+    except DecodeError:
+        raise InputError("request message: not a ModelInferRequest") from None
+
+
+def _describe(request: InferenceRequest, wire: Any) -> None:
+    """Note on `request` everything that its message says beside the tensors. Raises: InputError, Unsupported."""
+    _bound("id", wire.id, MAX_ID)
+    for field in ("inputs", "outputs"):
+        if len(getattr(wire, field)) > MAX_TENSORS:
+            raise InputError(f"{field}: {len(getattr(wire, field))} are too many; at most {MAX_TENSORS}")
+    parameters = parameter_values("parameters", wire.parameters)
+    outputs = [
+        WireOutput(
+            _bound(f"outputs[{index}].name", output.name, MAX_TEXT),
+            parameter_values(f"outputs[{index}].parameters", output.parameters) or None,
+        )
+        for index, output in enumerate(wire.outputs)
+    ]
+    request.id = wire.id or None
+    request.requested_outputs, request.reply_format = requested(outputs, parameters, BINARY)
+    if request.reply_format.overrides:
+        raise InputError(
+            "outputs: over gRPC all outputs come in one form; leave binary_data out and set the request's "
+            "binary_data_output to false for typed contents"
+        )
+    if parameters:
+        apply_parameters(request, parameters)
+
+
+def _slot(tensor: Any, where: str, has_raw: bool) -> "_Slot | Tensor":
+    name = _bound(f"{where}.name", tensor.name, MAX_TEXT)
+    shape = list(tensor.shape)
+    if len(shape) > MAX_RANK:
+        raise InputError(f"{where}.shape: expected at most {MAX_RANK} dimensions, got {len(shape)}")
+    for axis, dim in enumerate(shape):
+        if dim < 0:
+            raise InputError(f"{where}.shape[{axis}]: expected 0 or more, got {dim}")
+    datatype = known_datatype(name, _bound(f"{where}.datatype", tensor.datatype, MAX_TEXT))
+    refuse_tensor_parameters(where, parameter_values(f"{where}.parameters", tensor.parameters))
+    if not has_raw:
+        array = decode_contents(name, datatype, shape, tensor.contents, where)
+        array.flags.writeable = False
+        return Tensor(name, datatype, array)
+    if tensor.contents.ListFields():
+        raise InputError(f"{where}.contents: raw_input_contents came as well; send all inputs in one of the two forms")
+    entry = DATATYPES[datatype]
+    size = prod(shape) * entry.size
+    return _Slot(name, datatype, shape, size, entry.dtype if entry.kind not in ("bytes", "bool") and size else None)
+
+
+def parameter_values(field: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a map of `InferParameter`. Raises: InputError for one without a value."""
+    values = {}
+    for key, parameter in parameters.items():
+        choice = parameter.WhichOneof("parameter_choice")
+        if choice is None:
+            raise InputError(f"{field}.{key[:64]}: no value; set one of its *_param fields")
+        values[_bound(f"a key of {field}", key, MAX_TEXT)] = getattr(parameter, choice)
+    return values
+
+
+def _bound(field: str, text: str, limit: int) -> str:
+    if len(text) > limit:
+        raise InputError(f"{field}: expected at most {limit} characters, got {len(text)}")
+    return text

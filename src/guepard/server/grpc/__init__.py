@@ -1,0 +1,1 @@
+"""gRPC: bytes in, bytes out behind one small listener."""

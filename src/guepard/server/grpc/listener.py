@@ -1,0 +1,267 @@
+"""The gRPC port, on grpc.aio: the one file that knows this library.
+
+Messages come in and go out as bytes, so that what answers them knows nothing of the transport. What the library decides
+alone: framing, compression, the size limit of a message (RESOURCE_EXHAUSTED) and HTTP/2's own bounds.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+from time import monotonic_ns
+from typing import Any
+
+import grpc
+
+from guepard.core.errors import Cancelled, ConfigurationError, GuepardError, Unsupported
+from guepard.core.request import InferenceRequest
+from guepard.core.response import InferenceResponse
+from guepard.limits.admission import Admission
+from guepard.protocols.error_body import grpc_status, http_status
+from guepard.protocols.grpc_messages import HEALTH_SERVICE, INFERENCE_SERVICE, REFLECTION_SERVICES
+from guepard.server.grpc.call import UnaryCall, UnaryMethod
+from guepard.server.grpc.health import Health
+from guepard.server.grpc.reflection import Reflection
+from guepard.server.request_id import new_request_id
+from guepard.telemetry.access_log import AccessLog, phase_durations
+from guepard.telemetry.metrics import UNMATCHED, MetricsRegistry
+
+_SECOND_NS = 1e9
+_MAX_DETAILS = 2_048
+_CODES = {code.name: code for code in grpc.StatusCode}
+
+# Clients may ask whether the server is still there every 10 s, also without a call; the library's own rule is every
+# 5 minutes, and it cuts off whoever asks more often. The server itself asks after a minute of silence.
+_KEEP_ALIVE = {
+    "grpc.keepalive_time_ms": 60_000,
+    "grpc.keepalive_timeout_ms": 20_000,
+    "grpc.keepalive_permit_without_calls": 1,
+    "grpc.http2.max_pings_without_data": 0,
+    "grpc.http2.min_ping_interval_without_data_ms": 9_000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcContext:
+    """What all calls share."""
+
+    max_message_bytes: int
+    admission: Admission
+    metrics: MetricsRegistry
+    access_log: AccessLog
+
+
+class GrpcListener:
+    """Serves `methods`, health and reflection. To be made, started and stopped on one event loop."""
+
+    def __init__(self, context: GrpcContext, methods: Iterable[UnaryMethod], health: Health) -> None:
+        self._context = context
+        self._routes: dict[str, Any] = {}
+        self._calls = 0
+        self.port = 0
+        for method in methods:
+            self._add_unary(method)
+        self._add_health(health)
+        for service in REFLECTION_SERVICES:
+            self._add_reflection(service)
+        self._add_refusal(
+            f"/{INFERENCE_SERVICE}/ModelStreamInfer", Unsupported("streams are not served yet; use ModelInfer")
+        )
+        self._server = grpc.aio.server(handlers=[_Routes(self._routes, self._unmatched)], options=self._options())
+
+    def _options(self) -> list[tuple[str, int]]:
+        options = {
+            "grpc.max_receive_message_length": self._context.max_message_bytes,
+            "grpc.max_send_message_length": -1,
+            "grpc.so_reuseport": 0,  # a port that is taken is an error, not a second server behind it
+            **_KEEP_ALIVE,
+        }
+        return list(options.items())
+
+    def bind(self, host: str, port: int) -> None:
+        """Take the port. Raises: ConfigurationError."""
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        try:
+            self.port = self._server.add_insecure_port(address)
+        except RuntimeError:
+            raise ConfigurationError(
+                f"server.grpc_port: cannot listen on {host} port {port}; choose another port (0 takes any free one)"
+            ) from None
+
+    async def start(self) -> None:
+        await self._server.start()
+
+    async def stop(self, timeout_s: float) -> None:
+        """Take no new calls, wait for those inside for at most `timeout_s`, then cut the rest off."""
+        await self._server.stop(timeout_s)
+
+    @property
+    def calls(self) -> int:
+        """Calls that are being answered now."""
+        return self._calls
+
+    # What a path leads to
+
+    def _add_unary(self, method: UnaryMethod) -> None:
+        async def handle(message: bytes, context: Any) -> bytes:
+            return await self._answer(method, message, context)
+
+        self._routes[method.path] = grpc.unary_unary_rpc_method_handler(handle)
+
+    def _add_health(self, health: Health) -> None:
+        for name, answer in (("Check", health.check), ("List", health.list)):
+            self._add_unary(_Immediate(f"/{HEALTH_SERVICE}/{name}", answer))
+        path = f"/{HEALTH_SERVICE}/Watch"
+
+        async def watch(message: bytes, context: Any) -> AsyncIterator[bytes]:
+            async for answer in self._stream(path, context, health.watch(message)):
+                yield answer
+
+        self._routes[path] = grpc.unary_stream_rpc_method_handler(watch)
+
+    def _add_reflection(self, service: str) -> None:
+        reflection = Reflection(service)
+        path = f"/{service}/ServerReflectionInfo"
+
+        async def reflect(messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+            answers = (reflection.answer(message) async for message in messages)
+            async for answer in self._stream(path, context, answers):
+                yield answer
+
+        self._routes[path] = grpc.stream_stream_rpc_method_handler(reflect)
+
+    def _add_refusal(self, path: str, error: GuepardError) -> None:
+        self._routes[path] = self._refusal(path, path, error)
+
+    def _unmatched(self, path: str) -> Any:
+        error = Unsupported(f"no method {path[:256]!r}; reflection lists what there is")
+        return self._refusal(UNMATCHED, path, error)
+
+    def _refusal(self, label: str, path: str, error: GuepardError) -> Any:
+        async def refuse(messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+            record = _Record(self._context, label, path, _metadata(context))
+            await self._abort(context, error, record)
+            yield b""  # never reached: what makes this a stream
+
+        return grpc.stream_stream_rpc_method_handler(refuse)
+
+    # Calls
+
+    async def _answer(self, method: UnaryMethod, message: bytes, context: Any) -> bytes:
+        record = _Record(self._context, method.path, method.path, _metadata(context))
+        record.bytes_in = len(message)
+        left = context.time_remaining()
+        timeout_ns = 0 if left is None else max(1, int(left * _SECOND_NS))
+        call = UnaryCall(method, record.metadata, timeout_ns, record.started)
+        admission = self._context.admission
+        try:
+            admission.acquire(len(message))
+        except GuepardError as error:
+            await self._abort(context, error, record)
+        self._calls += 1
+        try:
+            call.begin(message)
+            if not call.is_answered:
+                await call.answered()
+        except asyncio.CancelledError:
+            call.cancel()
+            record.end(call.request, Cancelled("the caller has gone"))
+            raise
+        finally:
+            self._calls -= 1
+            admission.release(len(message))
+        if call.error is not None:
+            await self._abort(context, call.error, record, call)
+        answer = call.message
+        assert answer is not None
+        if record.request_id:
+            context.set_trailing_metadata((("x-request-id", record.request_id),))
+        record.bytes_out = len(answer)
+        record.end(call.request, None)
+        return answer
+
+    async def _stream(self, path: str, context: Any, answers: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        record = _Record(self._context, path, path, _metadata(context))
+        try:
+            async for answer in answers:
+                record.bytes_out += len(answer)
+                yield answer
+        except GuepardError as error:
+            await self._abort(context, error, record)
+        except (asyncio.CancelledError, GeneratorExit):
+            record.end(None, None)  # leaving is how these streams end
+            raise
+        record.end(None, None)
+
+    async def _abort(self, context: Any, error: GuepardError, record: "_Record", call: UnaryCall | None = None) -> None:
+        """Answer with `error`. Always raises what the library wants to see then."""
+        record.request_id = record.request_id or new_request_id()
+        record.end(call.request if call is not None else None, error)
+        trailing = [("x-request-id", record.request_id), ("guepard-code", error.code.value)]
+        if error.retry_after_ms is not None:
+            trailing.append(("guepard-retry-after-ms", str(error.retry_after_ms)))
+            trailing.append(("grpc-retry-pushback-ms", str(error.retry_after_ms)))  # what retry policies heed
+        await context.abort(_CODES[grpc_status(error)], error.message[:_MAX_DETAILS], tuple(trailing))
+
+
+class _Routes(grpc.GenericRpcHandler):  # type: ignore[misc]
+    def __init__(self, routes: dict[str, Any], unmatched: Callable[[str], Any]) -> None:
+        self._routes = routes
+        self._unmatched = unmatched
+
+    def service(self, details: Any) -> Any:
+        return self._routes.get(details.method) or self._unmatched(details.method)
+
+
+class _Immediate:
+    """A method whose answer needs nothing but the message."""
+
+    def __init__(self, path: str, answer: Callable[[bytes], bytes]) -> None:
+        self.path = path
+        self._answer = answer
+
+    def start(self, call: UnaryCall, message: bytes) -> None:
+        call.reply(self._answer(message))
+
+    def write(self, request: InferenceRequest, response: InferenceResponse) -> bytes:
+        raise AssertionError("this method has no inference to answer")
+
+
+class _Record:
+    """What the log and the metrics are told of one call, once, when it ends."""
+
+    __slots__ = ("_context", "_label", "_path", "bytes_in", "bytes_out", "metadata", "request_id", "started")
+
+    def __init__(self, context: GrpcContext, label: str, path: str, metadata: dict[str, str]) -> None:
+        self._context = context
+        self._label = label
+        self._path = path
+        self.metadata = metadata
+        self.request_id = str(metadata.get("x-request-id", ""))[:128]
+        self.started = monotonic_ns()
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+    def end(self, request: InferenceRequest | None, error: GuepardError | None) -> None:
+        now = monotonic_ns()
+        code = "OK" if error is None else grpc_status(error)
+        self._context.metrics.record_call(self._label, code, now - self.started)
+        if error is None and not self._context.access_log.wants(now):
+            return
+        self._context.access_log.record(
+            request_id=self.request_id or new_request_id(),
+            method="gRPC",
+            path=self._path,
+            status=200 if error is None else http_status(error),
+            grpc_code=code,
+            duration_ns=now - self.started,
+            bytes_in=self.bytes_in,
+            bytes_out=self.bytes_out,
+            inference_id=request.id if request is not None else None,
+            phases_ns=phase_durations(request, now) if request is not None else None,
+            error_code=error.code if error is not None else None,
+            error_message=error.message if error is not None else None,
+        )
+
+
+def _metadata(context: Any) -> dict[str, str]:
+    return dict(context.invocation_metadata() or ())
