@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from guepard.core.model import Model
 from guepard.core.model_config import ModelDescription, ModelPolicy
 from guepard.core.request import InferenceRequest
 from guepard.core.tensor import Array, TensorSpec
@@ -23,6 +24,7 @@ class ModelSource:
     """What is to be loaded.
 
     `path` is the version's folder or the single file; `entry` names the class of a `module.py:Class` source.
+    `model_class` is the class itself where a program handed it over; `path` is then where files beside it are.
     `trusted`: Python code and pickles may run. `inputs` and `outputs` are those declared in the configuration, for
     backends that cannot read them from the model.
     """
@@ -36,6 +38,7 @@ class ModelSource:
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
     threads: int = field(default=1)
+    model_class: type[Model] | None = None
 
 
 class Executor(Protocol):

@@ -1,4 +1,4 @@
-"""Models written in Python: a `guepard.Model` subclass in a file that is trusted to run."""
+"""Models written in Python: a `guepard.Model` subclass, in a file that is trusted to run or handed over as it is."""
 
 import inspect
 import logging
@@ -21,11 +21,13 @@ MODEL_FILE = "model.py"
 
 
 class PythonBackend:
-    """Loads a `.py` file or a folder that holds `model.py`, and nothing unless the source is trusted."""
+    """Loads a class, a `.py` file or a folder that holds `model.py`; files only if the source is trusted."""
 
     name = "python"
 
     def load(self, source: ModelSource) -> "PythonModel":
+        if source.model_class is not None:
+            return PythonModel(source, source.path, None, source.model_class, _describe(source.model_class, source))
         if not source.trusted:
             raise LoadError("this model runs Python code; start with --trust or set trust: true if you trust it")
         file = source.path / MODEL_FILE if source.path.is_dir() else source.path
@@ -41,13 +43,13 @@ class PythonBackend:
 
 
 class PythonModel:
-    """The class in memory. Every executor has an instance of its own."""
+    """The class in memory. Every executor has an instance of its own. `module` was imported for it alone, if any."""
 
     def __init__(
         self,
         source: ModelSource,
         folder: Path,
-        module: ModuleType,
+        module: ModuleType | None,
         model_class: type[Model],
         description: ModelDescription,
     ) -> None:
@@ -73,7 +75,8 @@ class PythonModel:
         for executor in self._executors:
             executor.close()
         self._executors.clear()
-        forget_module(self._module)
+        if self._module is not None:
+            forget_module(self._module)
 
 
 def _import(model: str, file: Path) -> ModuleType:

@@ -63,7 +63,7 @@ def run(arguments: Namespace, started_ns: int) -> int:
 
         return check(resolution, as_json=arguments.json)
 
-    from guepard.server.app import serve
+    from guepard.server.lifecycle import serve
 
     return _ended(serve(resolution.settings, started_ns))
 

@@ -50,6 +50,7 @@ def load_version(
         inputs=definition.inputs,
         outputs=definition.outputs,
         threads=max(1, cpus // group.count) if group.count else 1,
+        model_class=definition.model_class,
     )
     try:
         backend = get_backend(definition.backend, path)

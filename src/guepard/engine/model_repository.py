@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from guepard.core.errors import LoadError
+from guepard.core.model import Model
 from guepard.core.model_config import ModelPolicy
 from guepard.core.names import is_model_name, is_version
 from guepard.core.tensor import TensorSpec
@@ -23,7 +24,10 @@ _LIKE_A_VERSION = re.compile(r"[\s\d.+-]*\d[\s\d.+-]*")
 
 @dataclass(frozen=True, slots=True)
 class ModelDefinition:
-    """A model that can be loaded: where it is and what the operator said about it."""
+    """A model that can be loaded: where it is and what the operator said about it.
+
+    `model_class`: the model itself, handed over by a program; `path` is then where files beside it are looked for.
+    """
 
     name: str
     path: Path
@@ -34,6 +38,7 @@ class ModelDefinition:
     required: bool = True
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
+    model_class: type[Model] | None = None
 
 
 class ModelRepository:
@@ -67,6 +72,8 @@ class ModelRepository:
         Raises: LoadError when there is nothing to load.
         """
         path = definition.path
+        if definition.model_class is not None:
+            return "1", path
         if (path / "config.pbtxt").exists():
             self._report(path, "%s/config.pbtxt is not read; put its options into guepard.yaml")
         if definition.backend == "identity" or not path.is_dir():

@@ -1,14 +1,20 @@
-"""The composition root: builds every part from the settings and owns none of what they do."""
+"""The composition root: builds every part of a server from the settings and owns none of what they do.
+
+An `Application` is what serves; the process around it belongs to whoever runs it, `lifecycle` or a user's program.
+"""
 
 import asyncio
-import io
-import sys
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic_ns
-
-import uvloop
+from typing import NamedTuple
 
 from guepard import __version__
+from guepard.core.errors import ConfigurationError, LoadError
+from guepard.core.model import Model
+from guepard.engine.background import in_thread
 from guepard.engine.control_plane import ControlPlane
 from guepard.engine.data_plane import DataPlane
 from guepard.engine.health_watch import HealthWatch
@@ -24,100 +30,156 @@ from guepard.server.http.context import HttpContext, HttpLimits
 from guepard.server.http.guard import Guard
 from guepard.server.http.metrics_routes import MetricsRoutes
 from guepard.server.http.router import Router
-from guepard.server.lifecycle import Lifecycle, Plan
-from guepard.server.listener import Listener, bind
+from guepard.server.listener import HttpListener, Listener, bind
 from guepard.settings.model_location import split_entry
 from guepard.settings.model_options import ModelSettings
 from guepard.settings.options import ServerSettings, Settings
 from guepard.settings.policy import repository_model, to_policy, to_tensor_specs
-from guepard.settings.rules import is_loopback, risks
-from guepard.telemetry import logging as telemetry_logging
+from guepard.settings.rules import is_loopback
 from guepard.telemetry.access_log import AccessLog
-from guepard.telemetry.metrics import MetricsRegistry, ModelGauges, ServerGauges
+from guepard.telemetry.metrics import MetricsRegistry, ModelGauges, ServerGauges, prepare
+
+log = logging.getLogger("guepard")
 
 _SECOND_NS = 1e9
 
-
-def serve(settings: Settings, started_ns: int) -> int:
-    """Serve until SIGTERM or SIGINT. Returns the exit code: 0 after a drain, 1 when a model that matters failed.
-
-    Raises: ConfigurationError when the server cannot be set up as asked.
-    """
-    _keep_printed_lines_whole()
-    writer = telemetry_logging.configure(settings.logging.level, settings.logging.format, sys.stderr)
-    try:
-        code: int = uvloop.run(_run(settings, started_ns, writer))
-        return code
-    finally:
-        writer.shutdown()
+Classes = Mapping[str, type[Model]]
+"""Classes that a program handed over as models, by the name of the model in the settings."""
 
 
-def _keep_printed_lines_whole() -> None:
-    """Whatever a model prints to stderr leaves by whole lines, also under PYTHONUNBUFFERED: never inside a record."""
-    if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr.reconfigure(line_buffering=True, write_through=False)
+class Engine(NamedTuple):
+    """Which models there are, which of them serve, and what loads them."""
+
+    repository: ModelRepository
+    data_plane: DataPlane
+    control_plane: ControlPlane
 
 
-async def _run(settings: Settings, started_ns: int, writer: telemetry_logging.LogWriter) -> int:
+def build_engine(settings: Settings, classes: Classes, on_change: Callable[[ServedModel, bool], None]) -> Engine:
+    """An engine on the running event loop, with nothing loaded. `on_change` is as ControlPlane has it."""
     options = settings.server
-    # Before any model is loaded, so that a port that is taken fails at once.
-    api_socket = bind(options.host, options.http_port, "server.http_port")
-    metrics_socket = bind(options.host, options.metrics_port, "server.metrics_port")
-
-    loop = asyncio.get_running_loop()
-    admission = Admission(options.max_inflight_bytes or default_inflight_bytes())
+    repository = ModelRepository(
+        [_definition(model, classes.get(model.name)) for model in settings.models],
+        [Path(folder) for folder in settings.model_repository],
+        template=_definition(repository_model(settings, "model", ".")),
+    )
     data_plane = DataPlane()
-    repository = _repository(settings)
     control_plane = ControlPlane(
         repository,
         data_plane,
-        LoopScheduler(loop),
+        LoopScheduler(asyncio.get_running_loop()),
         cpus=cpu_budget(),
         drain_timeout_s=options.drain_timeout / _SECOND_NS,
         frozen=options.model_control_mode == "none",
-        on_change=lambda served, serving: _expose(registry, served, serving),
+        on_change=on_change,
     )
-    guard = Guard(
-        loopback=is_loopback(options.host),
-        hosts=frozenset({options.host.lower(), *(host.lower() for host in options.allowed_hosts)}),
-        anonymous=frozenset(settings.auth.anonymous),
-    )
-    readiness = Readiness(control_plane)
-    documents = Documents(data_plane, control_plane, readiness)
-    router = Router(api_routes(data_plane, documents, guard))
-    registry = MetricsRegistry(
-        __version__,
-        router.labels | {"/metrics"},
-        ServerGauges(
-            http_connections=lambda: sum(len(listener.context.connections) for listener in listeners),
-            inflight_bytes=lambda: admission.inflight_bytes,
-            log_records_dropped=writer.dropped,
-        ),
-    )
-    access_log = AccessLog(settings.logging.sample_rate, monotonic_ns)
-    listeners = [
-        Listener(socket, HttpContext(routes, _limits(options), admission, registry, access_log))
-        for socket, routes in (
-            (api_socket, router),
-            (metrics_socket, Router(MetricsRoutes(registry, guard).routes(), "this port serves /metrics")),
-        )
-    ]
-    plan = Plan(
-        started_ns=started_ns,
-        host=options.host,
-        load=options.load_model if options.model_control_mode == "explicit" else None,
-        exit_on_error=options.exit_on_error,
-        pre_stop_delay_s=options.pre_stop_delay / _SECOND_NS,
-        drain_timeout_s=options.drain_timeout / _SECOND_NS,
-        welcome=settings.logging.format == "console",
-        risks=tuple(risks(settings)),
-    )
-    health = asyncio.ensure_future(HealthWatch(data_plane).run())
-    try:
-        lifecycle = Lifecycle(plan, repository, control_plane, readiness, listeners, access_log, writer)
-        return await lifecycle.run()
-    finally:
-        health.cancel()
+    return Engine(repository, data_plane, control_plane)
+
+
+class Application:
+    """One server: ports, front ends and the engine behind them. Built and run on one event loop, of any thread.
+
+    `start`, then `load`, then it serves; `drain`, then `close`. After `start` has failed or been given up, or instead
+    of a drain, `close` alone releases everything. Nothing here knows of signals, of how logs are written, or of the
+    process ending.
+
+    Raises: ConfigurationError when a port cannot be had. They are all taken before any model is read.
+    """
+
+    def __init__(
+        self, settings: Settings, log_records_dropped: Callable[[], int] = lambda: 0, classes: Classes | None = None
+    ) -> None:
+        options = settings.server
+        self._settings = settings
+        with ExitStack() as taken:  # given back unless everything could be built
+            api_socket = taken.enter_context(bind(options.host, options.http_port, "server.http_port"))
+            metrics_socket = taken.enter_context(bind(options.host, options.metrics_port, "server.metrics_port"))
+
+            admission = Admission(options.max_inflight_bytes or default_inflight_bytes())
+            self.engine = build_engine(
+                settings, classes or {}, on_change=lambda served, serving: _expose(registry, served, serving)
+            )
+            _, data_plane, control_plane = self.engine
+            guard = Guard(
+                loopback=is_loopback(options.host),
+                hosts=frozenset({options.host.lower(), *(host.lower() for host in options.allowed_hosts)}),
+                anonymous=frozenset(settings.auth.anonymous),
+            )
+            self.readiness = Readiness(control_plane)
+            documents = Documents(data_plane, control_plane, self.readiness)
+            router = Router(api_routes(data_plane, documents, guard))
+            registry = MetricsRegistry(
+                __version__,
+                router.labels | {"/metrics"},
+                ServerGauges(
+                    http_connections=lambda: sum(len(context.connections) for context in contexts),
+                    inflight_bytes=lambda: admission.inflight_bytes,
+                    log_records_dropped=log_records_dropped,
+                ),
+            )
+            self._access_log = AccessLog(settings.logging.sample_rate, monotonic_ns)
+            metrics_router = Router(MetricsRoutes(registry, guard).routes(), "this port serves /metrics")
+            contexts = [
+                HttpContext(routes, _limits(options), admission, registry, self._access_log)
+                for routes in (router, metrics_router)
+            ]
+            api_context, metrics_context = contexts
+            # By what its port is called: `http` is `server.http_port`. In the order of their start and of their end.
+            self.listeners: dict[str, Listener] = {
+                "http": HttpListener(api_socket, api_context),
+                "metrics": HttpListener(metrics_socket, metrics_context),
+            }
+            taken.pop_all()
+        self._beside: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Answer on every port; until `load` is done the server says that it is not ready."""
+        for listener in self.listeners.values():
+            await listener.start()
+        self._beside.append(asyncio.ensure_future(HealthWatch(self.engine.data_plane).run()))
+        log.info("listening on port %d, loading models", self.listeners["http"].port)
+
+    async def load(self) -> list[LoadError]:
+        """Load the models. Returns what failed; the others serve.
+
+        Raises: ConfigurationError for a model to load that does not exist.
+        """
+        options = self._settings.server
+        names = list(options.load_model) if options.model_control_mode == "explicit" else None
+        try:
+            failures = await self.engine.control_plane.start(names)
+        except LoadError as error:
+            raise ConfigurationError(f"server.load_model: {error}") from None
+        self._beside.append(asyncio.ensure_future(in_thread("prepare-metrics", prepare)))
+        return failures
+
+    async def drain(self) -> None:
+        """Not ready first, then no new callers, then the last answers."""
+        options = self._settings.server
+        self.readiness.is_stopping = True
+        delay_s = options.pre_stop_delay / _SECOND_NS
+        if delay_s:
+            log.info("not ready any more; draining begins in %g s", delay_s)
+            await asyncio.sleep(delay_s)
+        log.info("draining: no new connections, waiting for the requests that were accepted")
+        for listener in self.listeners.values():
+            listener.stop_accepting()
+        timeout_s = options.drain_timeout / _SECOND_NS
+        # Callers end with the answers they are still owed, also for bodies that are on their way.
+        owing = [listener for name, listener in self.listeners.items() if name != "metrics"]
+        await asyncio.gather(*[listener.wait_until_empty(timeout_s) for listener in owing])
+
+    async def close(self) -> bool:
+        """Cut off what is left: the models with the requests inside, then the listeners. False if there was some."""
+        self.readiness.is_stopping = True
+        for task in self._beside:
+            task.cancel()
+        drained = await self.engine.control_plane.stop(timeout_s=0)
+        for listener in self.listeners.values():
+            await listener.close()
+        self._access_log.close()
+        log.info("stopped" if drained else "stopped; requests that outlasted drain_timeout were cut off")
+        return drained
 
 
 def _expose(registry: MetricsRegistry, served: ServedModel, serving: bool) -> None:
@@ -135,15 +197,7 @@ def _expose(registry: MetricsRegistry, served: ServedModel, serving: bool) -> No
     registry.add_model(name, version, served.statistics, gauges)
 
 
-def _repository(settings: Settings) -> ModelRepository:
-    return ModelRepository(
-        [_definition(model) for model in settings.models],
-        [Path(folder) for folder in settings.model_repository],
-        template=_definition(repository_model(settings, "model", ".")),
-    )
-
-
-def _definition(model: ModelSettings) -> ModelDefinition:
+def _definition(model: ModelSettings, model_class: type[Model] | None = None) -> ModelDefinition:
     path, entry = split_entry(model.path or ".")
     return ModelDefinition(
         name=model.name,
@@ -155,6 +209,7 @@ def _definition(model: ModelSettings) -> ModelDefinition:
         required=model.required,
         inputs=to_tensor_specs(model.inputs),
         outputs=to_tensor_specs(model.outputs),
+        model_class=model_class,
     )
 
 

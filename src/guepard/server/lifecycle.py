@@ -1,145 +1,113 @@
-"""The life of the process: listen, load, serve, drain, end."""
+"""One server as a process: its log, its signals, its first words and its exit code."""
 
 import asyncio
 import gc
+import io
 import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from time import monotonic_ns
 
+import uvloop
+
 from guepard import __version__
-from guepard.core.errors import ConfigurationError, LoadError
-from guepard.engine.control_plane import ControlPlane
-from guepard.engine.model_repository import ModelRepository
-from guepard.server.documents import Readiness
-from guepard.server.listener import Listener
+from guepard.core.errors import LoadError
+from guepard.server.app import Application
 from guepard.server.welcome import question_for, welcome
-from guepard.telemetry.access_log import AccessLog
-from guepard.telemetry.logging import LogWriter
-from guepard.telemetry.metrics import prepare
+from guepard.settings.options import Settings
+from guepard.settings.rules import risks
+from guepard.telemetry import logging as telemetry_logging
 
 log = logging.getLogger("guepard")
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What the operator asked of this run. `load` None: every model there is."""
+def serve(settings: Settings, started_ns: int) -> int:
+    """Serve until SIGTERM or SIGINT. Returns the exit code: 0 after a drain, 1 when a model that matters failed.
 
-    started_ns: int
-    host: str
-    load: Sequence[str] | None
-    exit_on_error: bool
-    pre_stop_delay_s: float
-    drain_timeout_s: float
-    welcome: bool
-    risks: tuple[str, ...]
+    Raises: ConfigurationError when the server cannot be set up as asked.
+    """
+    _keep_printed_lines_whole()
+    writer = telemetry_logging.configure(settings.logging.level, settings.logging.format, sys.stderr)
+    try:
+        code: int = uvloop.run(Lifecycle(settings, started_ns, writer).run())
+        return code
+    finally:
+        writer.shutdown()
+
+
+def _keep_printed_lines_whole() -> None:
+    """Whatever a model prints to stderr leaves by whole lines, also under PYTHONUNBUFFERED: never inside a record."""
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(line_buffering=True, write_through=False)
 
 
 class Lifecycle:
-    """Runs the listeners from the first connection to the last answer. The API is the first of `listeners`."""
+    """Runs an application from the first connection to the last answer."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        repository: ModelRepository,
-        control_plane: ControlPlane,
-        readiness: Readiness,
-        listeners: Sequence[Listener],
-        access_log: AccessLog,
-        writer: LogWriter,
-    ) -> None:
-        self._plan = plan
-        self._repository = repository
-        self._control_plane = control_plane
-        self._readiness = readiness
-        self._listeners = listeners
-        self._access_log = access_log
+    def __init__(self, settings: Settings, started_ns: int, writer: telemetry_logging.LogWriter) -> None:
+        self._settings = settings
+        self._started_ns = started_ns
         self._writer = writer
         self._stop = asyncio.Event()
 
     async def run(self) -> int:
-        """Returns the exit code. Raises: ConfigurationError for a model to load that does not exist."""
-        plan = self._plan
+        """Returns the exit code. Raises: ConfigurationError for a taken port or a model to load that does not exist."""
+        application = Application(self._settings, self._writer.dropped)
         self._handle_signals(asyncio.get_running_loop())
-        for risk in plan.risks:
+        for risk in risks(self._settings):
             log.warning("%s", risk)
-        for listener in self._listeners:
-            await listener.start()
-        log.info("listening on port %d, loading models", self._listeners[0].port)
-        failures = await self._load()
-        if failures and plan.exit_on_error:
+        await application.start()
+        failures = await self._load(application)
+        if failures and self._settings.server.exit_on_error:
             return 1
         if not self._stop.is_set():
-            self._announce()
+            self._announce(application)
             await self._stop.wait()
-        return await self._shut_down()
+        await application.drain()
+        await application.close()
+        return 0
 
-    async def _load(self) -> list[LoadError]:
+    async def _load(self, application: Application) -> list[LoadError]:
         """Load the models; a signal meanwhile ends the wait."""
-        names = None if self._plan.load is None else list(self._plan.load)
-        loading = asyncio.ensure_future(self._control_plane.start(names))
+        loading = asyncio.ensure_future(application.load())
         stopped = asyncio.ensure_future(self._stop.wait())
         await asyncio.wait({loading, stopped}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         if not loading.done():
             loading.cancel()
             return []
-        try:
-            return loading.result()
-        except LoadError as error:
-            raise ConfigurationError(f"server.load_model: {error}") from None
+        return loading.result()
 
-    def _announce(self) -> None:
+    def _announce(self, application: Application) -> None:
         # What exists now lives as long as the process. A collection that walks it all stops the loop for
         # milliseconds, so the collector is told to leave it alone (ADR 0004).
         gc.collect()
         gc.freeze()
-        api, metrics = self._listeners
-        host = f"[{self._plan.host}]" if ":" in self._plan.host else self._plan.host
+        host = self._settings.server.host
+        ports = {name: listener.port for name, listener in application.listeners.items()}
         log.info(
             "guepard %s is serving on http://%s:%d (metrics on port %d), %.2f s after start",
             __version__,
-            host,
-            api.port,
-            metrics.port,
-            (monotonic_ns() - self._plan.started_ns) / 1e9,
-            extra={"http_port": api.port, "metrics_port": metrics.port},
+            f"[{host}]" if ":" in host else host,
+            ports["http"],
+            ports["metrics"],
+            (monotonic_ns() - self._started_ns) / 1e9,
+            extra={f"{name}_port": port for name, port in ports.items()},
         )
-        unready = self._control_plane.unready()
+        repository, _, control_plane = application.engine
+        unready = control_plane.unready()
         if unready:
             log.error("not ready: %s", ", ".join(unready))
-        if self._plan.welcome:
-            definitions = self._repository.definitions()
-            configs = self._control_plane.configs()
+        if self._settings.logging.format == "console":
+            definitions = repository.definitions()
+            configs = control_plane.configs()
             welcome(
                 sys.stdout,
-                self._plan.host,
-                api.port,
+                host,
+                ports["http"],
                 {config.name: question_for(config, definitions[config.name].path) for config in configs},
             )
-        asyncio.get_running_loop().run_in_executor(None, prepare)
-
-    async def _shut_down(self) -> int:
-        """Not ready first, then no new connections, then the last answers, then the models."""
-        self._readiness.is_stopping = True
-        delay = self._plan.pre_stop_delay_s
-        if delay:
-            log.info("not ready any more; draining begins in %g s", delay)
-            await asyncio.sleep(delay)
-        log.info("draining: no new connections, waiting for the requests that were accepted")
-        for listener in self._listeners:
-            listener.stop_accepting()
-        # Connections end with the answers they still owe, also for bodies that are on their way.
-        await self._listeners[0].wait_until_empty(self._plan.drain_timeout_s)
-        drained = await self._control_plane.stop(timeout_s=0)
-        for listener in self._listeners:
-            listener.close()
-        self._access_log.close()
-        log.info("stopped" if drained else "stopped; requests that outlasted drain_timeout were cut off")
-        return 0
 
     def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         def on_signal(name: str) -> None:

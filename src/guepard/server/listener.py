@@ -1,10 +1,11 @@
-"""A listening socket and the connections it has accepted."""
+"""What listens, and the listener that speaks HTTP: a socket and the connections it has accepted."""
 
 import asyncio
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic_ns
+from typing import Protocol
 
 from guepard.core.errors import ConfigurationError
 from guepard.server.http.connection import HttpConnection
@@ -33,18 +34,40 @@ def bind(host: str, port: int, option: str) -> socket.socket:
     return bound
 
 
-class Listener:
+class Listener(Protocol):
+    """One port and whoever speaks on it. The application calls the methods in this order, on its event loop."""
+
+    @property
+    def port(self) -> int: ...
+
+    async def start(self) -> None: ...
+
+    def stop_accepting(self) -> None:
+        """No new callers; those that are owed an answer get it."""
+        ...
+
+    async def wait_until_empty(self, timeout_s: float) -> None:
+        """Wait, for at most `timeout_s`, until nobody is owed an answer."""
+        ...
+
+    async def close(self) -> None:
+        """Cut off whoever is left and give the port back. Also without `start`, and twice."""
+        ...
+
+
+class HttpListener:
     """Serves HTTP on `bound`. `sweep` runs once a second and enforces every connection's time limits."""
 
     def __init__(self, bound: socket.socket, context: HttpContext) -> None:
         self._bound = bound
+        self._port = int(bound.getsockname()[1])
         self.context = context
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
 
     @property
     def port(self) -> int:
-        return int(self._bound.getsockname()[1])
+        return self._port
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -79,9 +102,12 @@ class Listener:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.context.emptied.wait(), timeout_s)
 
-    def close(self) -> None:
-        """Cut off whoever is left."""
+    async def close(self) -> None:
+        """Cut off whoever is left and give the port back."""
         if self._sweeper is not None:
             self._sweeper.cancel()
+        if self._server is not None:
+            self._server.close()
+        self._bound.close()
         for connection in list(self.context.connections):
             connection.abort()
