@@ -91,7 +91,7 @@ async def build(scheduler: HandScheduler) -> HttpContext:
     assert not failures, failures
     guard = Guard(loopback=True, hosts=frozenset(), anonymous=frozenset())
     router = Router(api_routes(data_plane, Documents(data_plane, control_plane, Readiness(control_plane)), guard))
-    registry = MetricsRegistry("benchmark", router.labels, ServerGauges(lambda: 0, lambda: 0, lambda: 0))
+    registry = MetricsRegistry("benchmark", router.labels, ServerGauges(lambda: 0, lambda: 0, lambda: 0, lambda: 0))
     limits = HttpLimits(2**27, 10 * SECOND, 30 * SECOND, 75 * SECOND)
     return HttpContext(router, limits, Admission(2**30), registry, AccessLog(0.01, monotonic_ns))
 

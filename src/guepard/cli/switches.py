@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Mapping
 
-from guepard.settings.kinds import Choice, Kind, ListOf, Measure, Scalar
+from guepard.settings.kinds import Choice, Either, Kind, ListOf, Measure, Scalar
 from guepard.settings.options import Settings
 from guepard.settings.section import section_of
 from guepard.settings.switches import BY_KEY, SWITCHES, Switch
@@ -52,6 +52,8 @@ def _placeholder(kind: Kind) -> str:
     match kind:
         case ListOf():
             return _placeholder(kind.item)
+        case Either():
+            return "|".join(_placeholder(each) for each in kind.kinds)
         case Choice():
             return f"{{{','.join(str(value) for value in kind.values)}}}"
         case Measure():

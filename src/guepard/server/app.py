@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic_ns
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from guepard import __version__
 from guepard.core.errors import ConfigurationError, LoadError
@@ -38,6 +38,9 @@ from guepard.settings.policy import repository_model, to_policy, to_tensor_specs
 from guepard.settings.rules import is_loopback
 from guepard.telemetry.access_log import AccessLog
 from guepard.telemetry.metrics import MetricsRegistry, ModelGauges, ServerGauges, prepare
+
+if TYPE_CHECKING:
+    from guepard.server.grpc.listener import GrpcListener
 
 log = logging.getLogger("guepard")
 
@@ -91,6 +94,7 @@ class Application:
     ) -> None:
         options = settings.server
         self._settings = settings
+        self._grpc: GrpcListener | None = None
         with ExitStack() as taken:  # given back unless everything could be built
             api_socket = taken.enter_context(bind(options.host, options.http_port, "server.http_port"))
             metrics_socket = taken.enter_context(bind(options.host, options.metrics_port, "server.metrics_port"))
@@ -112,6 +116,7 @@ class Application:
                 __version__,
                 router.labels | {"/metrics"},
                 ServerGauges(
+                    grpc_calls=lambda: self._grpc.calls if self._grpc is not None else 0,
                     http_connections=lambda: sum(len(context.connections) for context in contexts),
                     inflight_bytes=lambda: admission.inflight_bytes,
                     log_records_dropped=log_records_dropped,
@@ -129,6 +134,14 @@ class Application:
                 "http": HttpListener(api_socket, api_context),
                 "metrics": HttpListener(metrics_socket, metrics_context),
             }
+            if options.grpc_port != "none":
+                from guepard.server.grpc.build import build_listener  # costs 20 MB and 100 ms, so not without need
+                from guepard.server.grpc.listener import GrpcContext
+
+                context = GrpcContext(int(options.max_request_bytes), admission, registry, self._access_log)
+                self._grpc = build_listener(context, data_plane, documents, guard)
+                self._grpc.bind(options.host, options.grpc_port)
+                self.listeners["grpc"] = self._grpc
             taken.pop_all()
         self._beside: list[asyncio.Task[None]] = []
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import to_builtins
+
 from guepard.core.errors import InputError, NotReady, PermissionDenied
 from guepard.core.states import ModelReadyState
 from guepard.engine.control_plane import ControlPlane
@@ -54,7 +56,7 @@ class Documents:
     def statistics(self, name: str | None = None, version: str | None = None) -> dict[str, Any]:
         """Of one model, or of all."""
         served = self._data_plane.served().values() if name is None else [self._data_plane.lookup(name, version)]
-        return {"model_stats": [model.statistics.snapshot() for model in served]}
+        return {"model_stats": [to_builtins(model.statistics.snapshot()) for model in served]}
 
     def index(self, only_ready: bool) -> list[dict[str, Any]]:
         return [

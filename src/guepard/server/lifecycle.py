@@ -28,6 +28,7 @@ def serve(settings: Settings, started_ns: int) -> int:
     Raises: ConfigurationError when the server cannot be set up as asked.
     """
     _keep_printed_lines_whole()
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # else the library writes to stderr, between our records
     writer = telemetry_logging.configure(settings.logging.level, settings.logging.format, sys.stderr)
     try:
         code: int = uvloop.run(Lifecycle(settings, started_ns, writer).run())
@@ -87,10 +88,11 @@ class Lifecycle:
         host = self._settings.server.host
         ports = {name: listener.port for name, listener in application.listeners.items()}
         log.info(
-            "guepard %s is serving on http://%s:%d (metrics on port %d), %.2f s after start",
+            "guepard %s is serving on http://%s:%d (gRPC %s, metrics on port %d), %.2f s after start",
             __version__,
             f"[{host}]" if ":" in host else host,
             ports["http"],
+            f"on port {ports['grpc']}" if "grpc" in ports else "off",
             ports["metrics"],
             (monotonic_ns() - self._started_ns) / 1e9,
             extra={f"{name}_port": port for name, port in ports.items()},

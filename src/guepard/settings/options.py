@@ -19,9 +19,9 @@ class ServerSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
         Metavar("ADDRESS"),
     ] = "127.0.0.1"
     http_port: Annotated[Port, Meta(description="Port of the HTTP API; 0 takes any free one.")] = 8_000
-    grpc_port: Annotated[Port, Meta(description="Port of the gRPC API; reserved: this version serves no gRPC yet.")] = (
-        8_001
-    )
+    grpc_port: Annotated[
+        Port | Literal["none"], Meta(description="Port of the gRPC API; 0 takes any free one, none serves no gRPC.")
+    ] = 8_001
     metrics_port: Annotated[Port, Meta(description="Port of `/metrics`; 0 takes any free one.")] = 8_002
     workers: Annotated[
         Literal[1], Meta(description="Processes that serve."), Note("this version serves with one worker")

@@ -34,10 +34,13 @@ def enforce(settings: Settings, labels: Sequence[str]) -> None:
 
 
 def _enforce_server(server: ServerSettings) -> None:
-    if server.http_port == server.metrics_port != 0:
-        raise ConfigurationError(
-            f"server.metrics_port: {server.metrics_port} is server.http_port too; write another port, or 0 for any"
-        )
+    taken: dict[int | str, str] = {}
+    for option in ("http_port", "grpc_port", "metrics_port"):
+        port: int | str = getattr(server, option)
+        if port in taken:
+            raise ConfigurationError(f"server.{option}: {port} is {taken[port]} too; write another port, or 0 for any")
+        if port not in (0, "none"):
+            taken[port] = f"server.{option}"
     if server.load_model and server.model_control_mode != "explicit":
         raise ConfigurationError(
             "server.load_model: all models are loaded at start; write model_control_mode: explicit to choose among them"

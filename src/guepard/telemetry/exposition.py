@@ -162,6 +162,7 @@ def _server_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         ("route", "code"),
         (((sample.route, str(sample.code)), sample.duration, NANOSECONDS) for sample in snapshot.calls),
     )
+    yield _gauge("guepard_grpc_calls", "gRPC calls that are being answered now", (), [((), snapshot.grpc_calls)])
     yield _gauge("guepard_http_connections", "Open HTTP connections", (), [((), snapshot.http_connections)])
     yield _gauge(
         "guepard_inflight_bytes",

@@ -28,6 +28,7 @@ class ModelGauges:
 class ServerGauges:
     """Where the present state of the server is read. `log_records_dropped` only ever grows."""
 
+    grpc_calls: Callable[[], int]
     http_connections: Callable[[], int]
     inflight_bytes: Callable[[], int]
     log_records_dropped: Callable[[], int]
@@ -57,6 +58,7 @@ class MetricsSnapshot(NamedTuple):
     build: str
     models: tuple[ModelSample, ...]
     calls: tuple[CallSample, ...]
+    grpc_calls: int
     http_connections: int
     inflight_bytes: int
     log_records_dropped: int
@@ -67,10 +69,14 @@ class MetricsRegistry:
 
     def __init__(self, build: str, routes: Iterable[str], server: ServerGauges) -> None:
         self._build = build
-        self._routes = frozenset(routes)
+        self._routes = set(routes)
         self._server = server
         self._models: dict[tuple[str, str], tuple[ModelStatistics, ModelGauges]] = {}
         self._calls: dict[tuple[str, int | str], LatencyHistogram] = {}
+
+    def expose_routes(self, routes: Iterable[str]) -> None:
+        """Count calls of these, too, under their own names."""
+        self._routes.update(routes)
 
     def add_model(self, name: str, version: str, statistics: ModelStatistics, gauges: ModelGauges) -> None:
         """Expose a model version; one that was there under the same name and version is replaced."""
@@ -105,6 +111,7 @@ class MetricsRegistry:
             calls=tuple(
                 CallSample(route, code, histogram.snapshot()) for (route, code), histogram in self._calls.items()
             ),
+            grpc_calls=self._server.grpc_calls(),
             http_connections=self._server.http_connections(),
             inflight_bytes=self._server.inflight_bytes(),
             log_records_dropped=self._server.log_records_dropped(),

@@ -34,10 +34,13 @@ class RunningServer:
         self._log = tempfile.NamedTemporaryFile("w+b", prefix="guepard-", suffix=".log")  # noqa: SIM115
         command = [sys.executable, "-m", "guepard", "serve", *map(str, arguments)]
         command += ["--http-port", "0", "--metrics-port", "0", "--log-format", "json"]
+        if "--grpc-port" not in arguments:
+            command += ["--grpc-port", "0"]
         self.process = subprocess.Popen(  # noqa: S603
             command, stdout=subprocess.DEVNULL, stderr=self._log, cwd=cwd, env=os.environ | (env or {})
         )
         self.http_port = 0
+        self.grpc_port = 0
         self.metrics_port = 0
 
     def __enter__(self) -> "RunningServer":
@@ -48,6 +51,7 @@ class RunningServer:
             raise
         self.http_port = record["http_port"]
         self.metrics_port = record["metrics_port"]
+        self.grpc_port = record.get("grpc_port", 0)
         return self
 
     def __exit__(
@@ -63,6 +67,11 @@ class RunningServer:
     @property
     def url(self) -> str:
         return f"http://{self.address}"
+
+    @property
+    def grpc_address(self) -> str:
+        """`host:port` of the gRPC API."""
+        return f"127.0.0.1:{self.grpc_port}"
 
     def log_text(self) -> str:
         return Path(self._log.name).read_text(errors="replace")

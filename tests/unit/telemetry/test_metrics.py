@@ -27,7 +27,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 @pytest.fixture
 def registry() -> MetricsRegistry:
-    return MetricsRegistry("1.2.3", [ROUTE], ServerGauges(lambda: 5, lambda: 4_096, lambda: 2))
+    return MetricsRegistry("1.2.3", [ROUTE], ServerGauges(lambda: 3, lambda: 5, lambda: 4_096, lambda: 2))
 
 
 def add_model(registry: MetricsRegistry, name: str = "m", version: str = "1") -> ModelStatistics:
@@ -92,6 +92,7 @@ def test_server_and_process_are_exposed(registry: MetricsRegistry) -> None:
     assert value(found, "api_request_duration_seconds_sum", route=ROUTE, code="200") == pytest.approx(0.09)
     assert value(found, "api_request_duration_seconds_bucket", route=ROUTE, code="200", le="0.05") == 1
     assert value(found, "api_request_duration_seconds_count", route=ROUTE, code="503") == 1
+    assert value(found, "guepard_grpc_calls") == 3
     assert value(found, "guepard_http_connections") == 5
     assert value(found, "guepard_inflight_bytes") == 4_096
     assert value(found, "guepard_log_records_dropped_total") == 2

@@ -43,9 +43,11 @@ class UnaryCall:
         "error",
         "message",
         "metadata",
+        "model",
         "request",
         "started",
         "timeout_ns",
+        "version",
     )
 
     def __init__(self, method: UnaryMethod, metadata: Mapping[str, str], timeout_ns: int, started: int) -> None:
@@ -53,6 +55,8 @@ class UnaryCall:
         self.metadata = metadata
         self.timeout_ns = timeout_ns
         self.started = started
+        self.model: str | None = None  # whom the message names, for the log
+        self.version: str | None = None
         self.request: InferenceRequest | None = None
         self.message: bytes | None = None
         self.error: GuepardError | None = None

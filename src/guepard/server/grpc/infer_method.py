@@ -21,6 +21,7 @@ class InferMethod:
 
     def start(self, call: UnaryCall, message: bytes) -> None:
         head, message, spans = self._reader.read(message)
+        call.model, call.version = head.model_name, head.model_version
         served = self._data_plane.lookup(head.model_name, head.model_version)
         try:
             request = head.request(message, spans, call, call.started)

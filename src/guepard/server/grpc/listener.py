@@ -21,12 +21,14 @@ from guepard.protocols.grpc_messages import HEALTH_SERVICE, INFERENCE_SERVICE, R
 from guepard.server.grpc.call import UnaryCall, UnaryMethod
 from guepard.server.grpc.health import Health
 from guepard.server.grpc.reflection import Reflection
+from guepard.server.listener import bind
 from guepard.server.request_id import new_request_id
 from guepard.telemetry.access_log import AccessLog, phase_durations
 from guepard.telemetry.metrics import UNMATCHED, MetricsRegistry
 
 _SECOND_NS = 1e9
 _MAX_DETAILS = 2_048
+_FOREVER_S = 86_400.0
 _CODES = {code.name: code for code in grpc.StatusCode}
 
 # Clients may ask whether the server is still there every 10 s, also without a call; the library's own rule is every
@@ -56,8 +58,10 @@ class GrpcListener:
     def __init__(self, context: GrpcContext, methods: Iterable[UnaryMethod], health: Health) -> None:
         self._context = context
         self._routes: dict[str, Any] = {}
-        self._calls = 0
+        self.calls = 0  # that are being answered now
         self.port = 0
+        self._started = False
+        self._stopping: asyncio.Future[None] | None = None
         for method in methods:
             self._add_unary(method)
         self._add_health(health)
@@ -77,8 +81,14 @@ class GrpcListener:
         }
         return list(options.items())
 
+    @property
+    def paths(self) -> Iterable[str]:
+        """Full names of all methods that are served or refused by name."""
+        return self._routes.keys()
+
     def bind(self, host: str, port: int) -> None:
         """Take the port. Raises: ConfigurationError."""
+        bind(host, port, "server.grpc_port").close()  # says better than the library why a port cannot be had
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             self.port = self._server.add_insecure_port(address)
@@ -89,15 +99,20 @@ class GrpcListener:
 
     async def start(self) -> None:
         await self._server.start()
+        self._started = True
 
-    async def stop(self, timeout_s: float) -> None:
-        """Take no new calls, wait for those inside for at most `timeout_s`, then cut the rest off."""
-        await self._server.stop(timeout_s)
+    def stop_accepting(self) -> None:
+        if self._started and self._stopping is None:
+            self._stopping = asyncio.ensure_future(self._server.stop(_FOREVER_S))
 
-    @property
-    def calls(self) -> int:
-        """Calls that are being answered now."""
-        return self._calls
+    async def wait_until_empty(self, timeout_s: float) -> None:
+        if self._stopping is not None:
+            await asyncio.wait({self._stopping}, timeout=timeout_s)
+
+    async def close(self) -> None:
+        await self._server.stop(0)
+        if self._stopping is not None:
+            await self._stopping
 
     # What a path leads to
 
@@ -157,17 +172,17 @@ class GrpcListener:
             admission.acquire(len(message))
         except GuepardError as error:
             await self._abort(context, error, record)
-        self._calls += 1
+        self.calls += 1
         try:
             call.begin(message)
             if not call.is_answered:
                 await call.answered()
         except asyncio.CancelledError:
             call.cancel()
-            record.end(call.request, Cancelled("the caller has gone"))
+            record.end(Cancelled("the caller has gone"), call)
             raise
         finally:
-            self._calls -= 1
+            self.calls -= 1
             admission.release(len(message))
         if call.error is not None:
             await self._abort(context, call.error, record, call)
@@ -176,7 +191,7 @@ class GrpcListener:
         if record.request_id:
             context.set_trailing_metadata((("x-request-id", record.request_id),))
         record.bytes_out = len(answer)
-        record.end(call.request, None)
+        record.end(None, call)
         return answer
 
     async def _stream(self, path: str, context: Any, answers: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -188,14 +203,14 @@ class GrpcListener:
         except GuepardError as error:
             await self._abort(context, error, record)
         except (asyncio.CancelledError, GeneratorExit):
-            record.end(None, None)  # leaving is how these streams end
+            record.end(None)  # leaving is how these streams end
             raise
-        record.end(None, None)
+        record.end(None)
 
     async def _abort(self, context: Any, error: GuepardError, record: "_Record", call: UnaryCall | None = None) -> None:
         """Answer with `error`. Always raises what the library wants to see then."""
         record.request_id = record.request_id or new_request_id()
-        record.end(call.request if call is not None else None, error)
+        record.end(error, call)
         trailing = [("x-request-id", record.request_id), ("guepard-code", error.code.value)]
         if error.retry_after_ms is not None:
             trailing.append(("guepard-retry-after-ms", str(error.retry_after_ms)))
@@ -241,12 +256,13 @@ class _Record:
         self.bytes_in = 0
         self.bytes_out = 0
 
-    def end(self, request: InferenceRequest | None, error: GuepardError | None) -> None:
+    def end(self, error: GuepardError | None, call: UnaryCall | None = None) -> None:
         now = monotonic_ns()
         code = "OK" if error is None else grpc_status(error)
         self._context.metrics.record_call(self._label, code, now - self.started)
         if error is None and not self._context.access_log.wants(now):
             return
+        request = call.request if call is not None else None
         self._context.access_log.record(
             request_id=self.request_id or new_request_id(),
             method="gRPC",
@@ -256,6 +272,8 @@ class _Record:
             duration_ns=now - self.started,
             bytes_in=self.bytes_in,
             bytes_out=self.bytes_out,
+            model=call.model if call is not None else None,
+            version=call.version if call is not None else None,
             inference_id=request.id if request is not None else None,
             phases_ns=phase_durations(request, now) if request is not None else None,
             error_code=error.code if error is not None else None,

@@ -26,12 +26,16 @@ class Guard:
         """The check of routes that `verb` stands for."""
         return lambda head: self.check(head, verb)
 
-    def check(self, head: RequestHead, verb: str) -> None:
-        """Raises: PermissionDenied, with what to change."""
+    def check_verb(self, verb: str) -> None:
+        """The part that every front end has in common. Raises: PermissionDenied, with what to change."""
         if not self.loopback and verb not in self.anonymous:
             raise PermissionDenied(
-                f"this route is closed beyond loopback; list {verb!r} under auth.anonymous to open it to everybody"
+                f"this is closed beyond loopback; list {verb!r} under auth.anonymous to open it to everybody"
             )
+
+    def check(self, head: RequestHead, verb: str) -> None:
+        """Raises: PermissionDenied, with what to change."""
+        self.check_verb(verb)
         host = head.text(b"host")
         if host is not None and not self._is_known(_hostname(host)):
             raise PermissionDenied(f"Host {host[:128]!r} is not this server; name it in server.allowed_hosts")
