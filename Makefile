@@ -49,17 +49,21 @@ type: $(DEV_READY) ## check types alone
 	@$(BIN)/mypy
 
 .PHONY: bench
-bench: $(DEV_READY) debian-packages ## measure speed and memory, and print them with their targets
+bench: $(DEV_READY) bench-packages ## measure speed and memory, and print them with their targets
 	@$(BIN)/python -m benchmarks.serving.run $(ARGS)
 
 .PHONY: bench-check
-bench-check: $(DEV_READY) debian-packages ## as bench, and fail if a target is missed
+bench-check: $(DEV_READY) bench-packages ## as bench, and fail if a target is missed
 	@$(BIN)/python -m benchmarks.serving.run --check $(ARGS)
 
 .PHONY: docs
 docs: $(DEV_READY) ## write the reference pages anew from the declarations
 	@$(BIN)/python -m guepard.settings.reference
 	@$(BIN)/python -m guepard.cli.reference
+
+.PHONY: proto
+proto: $(DEV_READY) ## compile the .proto files into the descriptors that the package reads
+	@scripts/compile_proto.sh
 
 .PHONY: wheel
 wheel: $(DEV_READY) ## build the wheel into dist/
@@ -73,4 +77,8 @@ clean: ## remove caches and builds; .venv and fetched weights stay
 
 .PHONY: debian-packages
 debian-packages:
-	@scripts/debian_packages.sh
+	@scripts/debian_packages.sh wrk:wrk
+
+.PHONY: bench-packages
+bench-packages:
+	@scripts/debian_packages.sh wrk:wrk h2load:nghttp2-client

@@ -1,12 +1,11 @@
 #!/bin/sh
-# Sees to it that the programs are there which tests and benchmarks call: installs them as root, else says how to.
+# Sees to it that programs are there which tests or benchmarks call: installs them as root, else says how to.
+#
+#   scripts/debian_packages.sh PROGRAM:PACKAGE ...
 set -eu
 
-# program:package
-needed="wrk:wrk"
-
 missing=""
-for pair in $needed; do
+for pair in "$@"; do
     command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
 done
 [ -n "$missing" ] || exit 0

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ class Contender:
     port: int
     started_in_s: float
     """From the start of the process to the first good answer."""
+    grpc_port: int = 0
 
 
 def free_ports(count: int) -> list[int]:
@@ -41,42 +42,53 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def guepard(*models: str, prefix: Sequence[str] = ()) -> Iterator[Contender]:
-    """`guepard serve` with everything on, its log in a file; `prefix` is a command to run it under."""
-    http_port, metrics_port = free_ports(2)
+def guepard(*models: str, prefix: Sequence[str] = (), grpc: bool = False) -> Iterator[Contender]:
+    """`guepard serve`, its log in a file; `prefix` is a command to run it under."""
+    http_port, metrics_port, grpc_port = free_ports(3)
     ports = ["--http-port", str(http_port), "--metrics-port", str(metrics_port)]
-    with _running("guepard", [*prefix, str(BIN / "guepard"), "serve", *models, *ports], http_port) as contender:
-        yield contender
+    ports += ["--grpc-port", str(grpc_port) if grpc else "none"]
+    command = [*prefix, str(BIN / "guepard"), "serve", *models, *ports]
+    with _running("guepard", command, lambda: _is_ready(http_port)) as (pid, started_in_s):
+        yield Contender("guepard", pid, http_port, started_in_s, grpc_port if grpc else 0)
 
 
 @contextmanager
 def echo(prefix: Sequence[str] = ()) -> Iterator[Contender]:
     (port,) = free_ports(1)
     command = [*prefix, sys.executable, "-m", "benchmarks.serving.echo_server", "--port", str(port)]
-    with _running("echo", command, port) as contender:
-        yield contender
+    with _running("echo", command, lambda: _is_ready(port)) as (pid, started_in_s):
+        yield Contender("echo", pid, port, started_in_s)
 
 
 @contextmanager
-def _running(name: str, command: Sequence[str], port: int) -> Iterator[Contender]:
+def grpc_echo(prefix: Sequence[str] = ()) -> Iterator[Contender]:
+    (port,) = free_ports(1)
+    command = [*prefix, sys.executable, "-m", "benchmarks.serving.grpc_echo_server", "--port", str(port)]
+    with _running("grpc-echo", command, lambda: _accepts(port)) as (pid, started_in_s):
+        yield Contender("grpc echo", pid, port, started_in_s, port)
+
+
+@contextmanager
+def _running(name: str, command: Sequence[str], is_ready: Callable[[], bool]) -> Iterator[tuple[int, float]]:
+    """Process id, and seconds from the start to the first time that `is_ready`."""
     with TemporaryDirectory(prefix=f"bench-{name}-") as folder:
         log = Path(folder, "log")
         with log.open("wb") as output:
             started = time.perf_counter()
             process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
         try:
-            while not _answers(port):
+            while not is_ready():
                 elapsed = time.perf_counter() - started
                 if process.poll() is not None or elapsed > START_LIMIT_S:
                     reason = f"ended with {process.returncode}" if process.poll() is not None else "is not ready"
                     raise RuntimeError(f"{name} {reason} after {elapsed:.1f} s:\n{log.read_text()[-2_000:]}")
                 time.sleep(POLL_S)
-            yield Contender(name, process.pid, port, time.perf_counter() - started)
+            yield process.pid, time.perf_counter() - started
         finally:
             _stop(process)
 
 
-def _answers(port: int) -> bool:
+def _is_ready(port: int) -> bool:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", READY_PATH)
@@ -85,6 +97,14 @@ def _answers(port: int) -> bool:
         return False
     finally:
         connection.close()
+
+
+def _accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except OSError:
+        return False
+    return True
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -8,11 +8,16 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.serving import environment, minilm, overhead, startup
+from benchmarks.serving import environment, grpc_overhead, minilm, overhead, startup
 from benchmarks.serving.effort import FULL, QUICK
 from benchmarks.serving.report import table, write_json
 
-QUESTIONS = {"startup": startup.measure, "overhead": overhead.measure, "minilm": minilm.measure}
+QUESTIONS = {
+    "startup": startup.measure,
+    "overhead": overhead.measure,
+    "grpc": grpc_overhead.measure,
+    "minilm": minilm.measure,
+}
 RESULT = Path(__file__).parents[1] / "results" / "serving.local.json"
 
 

@@ -331,7 +331,7 @@ def test_pickles_inside_a_tensor_arrive_as_the_bytes_they_are(server: RunningSer
     assert_unharmed(server, workshop)
 
 
-def test_nothing_but_the_two_ports_listens(server: RunningServer) -> None:
+def test_nothing_but_its_ports_listens(server: RunningServer) -> None:
     """No worker channel is there to be spoken to."""
     process = Path(f"/proc/{server.process.pid}")
     inodes = set()
@@ -344,7 +344,7 @@ def test_nothing_but_the_two_ports_listens(server: RunningServer) -> None:
             fields = line.split()
             if fields[3] == "0A" and fields[9] in inodes:
                 listening.add(int(fields[1].rpartition(":")[2], 16))
-    assert listening == {server.http_port, server.metrics_port}
+    assert listening == {server.http_port, server.grpc_port, server.metrics_port}
     unix = [line.split() for line in (process / "net" / "unix").read_text().splitlines()[1:]]
     assert not [fields for fields in unix if fields[6] in inodes and fields[3] == "00010000"]
 

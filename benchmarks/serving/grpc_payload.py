@@ -1,0 +1,51 @@
+"""A `ModelInfer` call and its answer as bytes, made with Triton's own messages rather than Guepard's.
+
+A benchmark that shared the server's codec could not notice that it is wrong.
+"""
+
+from typing import Any
+
+import grpc
+import numpy as np
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+from tritonclient.grpc import service_pb2
+
+from benchmarks.models import ReferenceModel
+from benchmarks.serving.payload import DATATYPES
+from benchmarks.serving.raw_engine import open_session
+
+SERVICE, METHOD = "inference.GRPCInferenceService", "ModelInfer"
+PATH = f"/{SERVICE}/{METHOD}"
+
+
+def request_message(model: ReferenceModel) -> bytes:
+    """One row of the model's sample, as raw contents."""
+    row = model.sample(1)
+    message = service_pb2.ModelInferRequest(model_name=model.name, raw_input_contents=[row.tobytes()])
+    message.inputs.add(name=model.input_name, datatype=DATATYPES[str(row.dtype)], shape=row.shape)
+    encoded: bytes = message.SerializeToString()
+    return encoded
+
+
+def answer_message(model: ReferenceModel) -> bytes:
+    """What a server should answer to it."""
+    (output,) = open_session(model).run([model.output_name], {model.input_name: model.sample(1)})
+    message = service_pb2.ModelInferResponse(
+        model_name=model.name, model_version="1", raw_output_contents=[output.tobytes()]
+    )
+    message.outputs.add(name=model.output_name, datatype=DATATYPES[str(output.dtype)], shape=output.shape)
+    encoded: bytes = message.SerializeToString()
+    return encoded
+
+
+def check_answer(model: ReferenceModel, port: int) -> None:
+    """Ask a server for the model's first sample row and compare with the engine. Raises: AssertionError."""
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        got = service_pb2.ModelInferResponse.FromString(channel.unary_unary(PATH)(request_message(model), timeout=30))
+    expected = service_pb2.ModelInferResponse.FromString(answer_message(model))
+    assert_allclose(_values(got), _values(expected), rtol=1e-3, atol=1e-5)
+
+
+def _values(answer: Any) -> NDArray[np.float32]:
+    return np.frombuffer(answer.raw_output_contents[0], np.float32)
