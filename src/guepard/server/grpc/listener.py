@@ -61,6 +61,7 @@ class GrpcListener:
         self.calls = 0  # that are being answered now
         self.port = 0
         self._started = False
+        self._draining = asyncio.Event()
         self._stopping: asyncio.Future[None] | None = None
         for method in methods:
             self._add_unary(method)
@@ -102,6 +103,7 @@ class GrpcListener:
         self._started = True
 
     def stop_accepting(self) -> None:
+        self._draining.set()
         if self._started and self._stopping is None:
             self._stopping = asyncio.ensure_future(self._server.stop(_FOREVER_S))
 
@@ -197,7 +199,7 @@ class GrpcListener:
     async def _stream(self, path: str, context: Any, answers: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         record = _Record(self._context, path, path, _metadata(context))
         try:
-            async for answer in answers:
+            async for answer in _until(self._draining, answers):
                 record.bytes_out += len(answer)
                 yield answer
         except GuepardError as error:
@@ -216,6 +218,26 @@ class GrpcListener:
             trailing.append(("guepard-retry-after-ms", str(error.retry_after_ms)))
             trailing.append(("grpc-retry-pushback-ms", str(error.retry_after_ms)))  # what retry policies heed
         await context.abort(_CODES[grpc_status(error)], error.message[:_MAX_DETAILS], tuple(trailing))
+
+
+async def _until(ended: asyncio.Event, answers: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """`answers`, but no further than `ended`: a stream that waits for its caller would hold up the drain."""
+    end = asyncio.ensure_future(ended.wait())
+    step: asyncio.Future[bytes] | None = None
+    try:
+        while True:
+            step = asyncio.ensure_future(anext(answers))
+            await asyncio.wait({step, end}, return_when=asyncio.FIRST_COMPLETED)
+            if not step.done():
+                return
+            try:
+                yield step.result()
+            except StopAsyncIteration:
+                return
+    finally:
+        end.cancel()
+        if step is not None:
+            step.cancel()
 
 
 class _Routes(grpc.GenericRpcHandler):  # type: ignore[misc]

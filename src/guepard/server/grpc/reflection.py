@@ -46,7 +46,7 @@ class Reflection:
         elif question == "file_by_filename":
             _add_file(response, pool().FindFileByName(request.file_by_filename))
         elif question == "file_containing_symbol":
-            _add_file(response, pool().FindFileContainingSymbol(request.file_containing_symbol))
+            _add_file(response, _file_of(request.file_containing_symbol))
         elif question == "all_extension_numbers_of_type":
             message = pool().FindMessageTypeByName(request.all_extension_numbers_of_type)
             response.all_extension_numbers_response.base_type_name = message.full_name  # and no numbers: there are none
@@ -55,6 +55,15 @@ class Reflection:
         else:
             response.error_response.error_code = _INVALID_ARGUMENT
             response.error_response.error_message = "message_request: empty; ask for one of its fields"
+
+
+def _file_of(symbol: str) -> FileDescriptor:
+    """Where `symbol` is declared. The pool does not find methods by their own names. Raises: KeyError."""
+    try:
+        return pool().FindFileContainingSymbol(symbol)
+    except KeyError:
+        service, _, method = symbol.rpartition(".")
+        return pool().FindServiceByName(service).methods_by_name[method].containing_service.file
 
 
 def _add_file(response: Any, file: FileDescriptor) -> None:
