@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from guepard.core.errors import LoadError, NotFound, NotReady, PermissionDenied
@@ -158,6 +159,13 @@ class ControlPlane:
     def configs(self) -> list[ModelConfig]:
         """Configurations of the versions that serve."""
         return [status.served.config for status in self._statuses.values() if status.served is not None]
+
+    def folders(self) -> dict[str, Path]:
+        """Where the files of each model are. Lists the folders of the repository."""
+        try:
+            return {name: definition.path for name, definition in self._repository.definitions().items()}
+        except LoadError:
+            return {}
 
     def unready(self) -> list[str]:
         """Names of required models that do not serve, or say themselves that they are unfit."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import orjson
 from msgspec import to_builtins
 
 from guepard.core.errors import InputError, NotReady, PermissionDenied
@@ -9,6 +10,7 @@ from guepard.core.states import ModelReadyState
 from guepard.engine.control_plane import ControlPlane
 from guepard.engine.data_plane import DataPlane
 from guepard.protocols import oip_metadata
+from guepard.server.welcome import question_for
 
 
 class Readiness:
@@ -43,6 +45,21 @@ class Documents:
     def model_metadata(self, name: str, version: str | None) -> dict[str, Any]:
         config = self._data_plane.lookup(name, version).config
         return oip_metadata.model_metadata(config, [config.version])
+
+    def served(self) -> list[dict[str, Any]]:
+        """The metadata of every model that serves, by name."""
+        served = sorted(self._data_plane.served().items())
+        return [oip_metadata.model_metadata(model.config, [model.config.version]) for _, model in served]
+
+    def questions(self) -> dict[str, Any]:
+        """A first request to each model that serves and has one. Reads files: not for the event loop."""
+        folders = self._control_plane.folders()
+        found = {}
+        for name, served in self._data_plane.served().items():
+            question = question_for(served.config, folders[name]) if name in folders else None
+            if question is not None:
+                found[name] = orjson.loads(question)
+        return found
 
     def check_model_ready(self, name: str, version: str | None) -> None:
         """Raises: NotReady with the reason, NotFound."""

@@ -6,6 +6,7 @@ Source: Triton server, docs/protocol/extension_statistics.md; the meaning of eac
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,5 +52,5 @@ class ModelStat:
     execution_count: int
     inference_stats: InferenceStats
     batch_stats: tuple[BatchStat, ...]
-    response_stats: Mapping[str, object] = field(default_factory=dict)
-    memory_usage: tuple[object, ...] = ()
+    response_stats: Mapping[str, Any] = field(default_factory=dict)
+    memory_usage: tuple[Any, ...] = ()

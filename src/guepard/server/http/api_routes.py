@@ -2,10 +2,13 @@
 
 from guepard.engine.data_plane import DataPlane
 from guepard.server.documents import Documents
+from guepard.server.http.docs_routes import DocsRoutes
 from guepard.server.http.guard import Guard
 from guepard.server.http.oip_routes import OipRoutes
 from guepard.server.http.router import Route
 
 
 def api_routes(data_plane: DataPlane, documents: Documents, guard: Guard) -> list[Route]:
-    return OipRoutes(data_plane, documents, guard).routes()
+    routes = OipRoutes(data_plane, documents, guard).routes()
+    routes += DocsRoutes(routes, data_plane, documents).routes()
+    return routes

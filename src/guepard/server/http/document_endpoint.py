@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from guepard.core.errors import GuepardError, InputError, InternalError
+from guepard.core.errors import ErrorCode, GuepardError, InputError, InternalError
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
+from guepard.protocols.error_body import STATUSES
 from guepard.server.http.endpoint import Body, Buffer, Exchange
 from guepard.server.http.media_type import JSON_TYPES, check_media_type
+from guepard.server.http.operation import Operation
 from guepard.server.http.request_head import RequestHead
 from guepard.server.http.response_writer import JSON_TYPE
 from guepard.server.http.router import Route
@@ -70,9 +72,15 @@ class DocumentEndpoint:
 
 
 def document_route(
-    method: str, template: str, handler: Handler, guard: Callable[[RequestHead], None] | None = None
+    method: str,
+    template: str,
+    handler: Handler,
+    guard: Callable[[RequestHead], None] | None = None,
+    operation: Operation | None = None,
 ) -> Route:
-    return Route(method, template, DocumentEndpoint(template, handler, guard))
+    if guard is not None and operation is not None:
+        operation = operation.refusing(STATUSES[ErrorCode.PERMISSION_DENIED].http)
+    return Route(method, template, DocumentEndpoint(template, handler, guard), operation)
 
 
 async def _answer(exchange: Exchange, answer: Awaitable[Document], label: str) -> None:

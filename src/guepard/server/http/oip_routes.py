@@ -3,6 +3,7 @@
 from guepard.core.errors import InputError
 from guepard.engine.data_plane import DataPlane
 from guepard.server.documents import Documents
+from guepard.server.http import oip_operations as operations
 from guepard.server.http.document_endpoint import Document, DocumentRequest, document_route
 from guepard.server.http.guard import Guard
 from guepard.server.http.infer_endpoint import InferEndpoint
@@ -21,22 +22,24 @@ class OipRoutes:
     def routes(self) -> list[Route]:
         manages, observes = self._guard.needs("manage"), self._guard.needs("observe")
         found = [
-            document_route("GET", "/v2", self._server_metadata),
-            document_route("GET", "/v2/health/live", self._live),
-            document_route("GET", "/v2/health/ready", self._ready),
-            document_route("GET", "/v2/models/stats", self._all_statistics, observes),
-            document_route("POST", "/v2/repository/index", self._index, manages),
-            document_route("POST", "/v2/repository/models/{model}/load", self._load, manages),
-            document_route("POST", "/v2/repository/models/{model}/unload", self._unload, manages),
+            document_route("GET", "/v2", self._server_metadata, operation=operations.SERVER_METADATA),
+            document_route("GET", "/v2/health/live", self._live, operation=operations.LIVE),
+            document_route("GET", "/v2/health/ready", self._ready, operation=operations.READY),
+            document_route("GET", "/v2/models/stats", self._all_statistics, observes, operations.ALL_STATISTICS),
+            document_route("POST", "/v2/repository/index", self._index, manages, operations.INDEX),
+            document_route("POST", "/v2/repository/models/{model}/load", self._load, manages, operations.LOAD),
+            document_route("POST", "/v2/repository/models/{model}/unload", self._unload, manages, operations.UNLOAD),
         ]
         for template in (_MODEL, _VERSION):
             infer = f"{template}/infer"
             found += [
-                document_route("GET", template, self._model_metadata),
-                document_route("GET", f"{template}/ready", self._model_ready),
-                document_route("GET", f"{template}/config", self._model_config),
-                document_route("GET", f"{template}/stats", self._model_statistics, observes),
-                Route("POST", infer, InferEndpoint(infer, self._data_plane)),
+                document_route("GET", template, self._model_metadata, operation=operations.MODEL_METADATA),
+                document_route("GET", f"{template}/ready", self._model_ready, operation=operations.MODEL_READY),
+                document_route("GET", f"{template}/config", self._model_config, operation=operations.MODEL_CONFIG),
+                document_route(
+                    "GET", f"{template}/stats", self._model_statistics, observes, operations.MODEL_STATISTICS
+                ),
+                Route("POST", infer, InferEndpoint(infer, self._data_plane), operations.INFER),
             ]
         return found
 

@@ -7,16 +7,21 @@ from guepard.core.errors import MethodNotAllowed, NotFound
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.server.http.endpoint import Body, Buffer, Endpoint, Exchange
+from guepard.server.http.operation import Operation
 from guepard.server.http.request_head import RequestHead
 from guepard.telemetry.metrics import UNMATCHED
 
 
 class Route(NamedTuple):
-    """`template` is a path whose segments in braces match any one segment: `/v2/models/{model}/infer`."""
+    """`template` is a path whose segments in braces match any one segment: `/v2/models/{model}/infer`.
+
+    `operation` is what `/openapi.json` says of it; every route of the API port has one.
+    """
 
     method: str
     template: str
     endpoint: Endpoint
+    operation: Operation | None = None
 
 
 class _Unmatched:
