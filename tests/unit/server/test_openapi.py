@@ -18,7 +18,7 @@ MODELS = [
     {"name": name, "versions": ["1"], "platform": "p", "inputs": [TENSOR], "outputs": [TENSOR]}
     for name in ("a", "b", "large")
 ]
-QUESTIONS = {name: {"inputs": []} for name in ("a", "b", "gone")}
+QUESTIONS: dict[str, Any] = {name: {"inputs": []} for name in ("a", "b", "gone")}
 GUARDED = "403"
 
 
