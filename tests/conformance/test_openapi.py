@@ -1,7 +1,5 @@
 """What `/openapi.json` says is what the server does: generated requests to every route, by schemathesis."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +57,7 @@ def schema(server: RunningServer) -> Any:
     return schemathesis.openapi.from_url(f"{server.url}/openapi.json")
 
 
-def ask(server: RunningServer, case: Case) -> int:
+def ask(server: RunningServer, case: "Case[Any]") -> int:
     """Send `case` and check the answer against the document."""
     response = case.call(base_url=server.url)
     assert response.status_code < 500 or response.status_code in NO_FAULTS, response.text
@@ -67,7 +65,7 @@ def ask(server: RunningServer, case: Case) -> int:
     return int(response.status_code)
 
 
-def aim(case: Case, model: str | None) -> Case:
+def aim(case: "Case[Any]", model: str | None) -> "Case[Any]":
     """`case` at a model that serves, unless there is none in its path or it should go astray.
 
     Unloading always goes astray: the models are needed.
@@ -89,7 +87,7 @@ def test_generated_requests_are_answered_as_the_document_says(
 
     @generated
     @given(case=schema[path][method].as_strategy(generation_mode=GenerationMode.POSITIVE), name=names)
-    def run(case: Case, name: str | None) -> None:
+    def run(case: "Case[Any]", name: str | None) -> None:
         ask(server, aim(case, name))
 
     run()
@@ -104,7 +102,7 @@ def test_requests_that_the_document_forbids_are_refused(
 ) -> None:
     @generated
     @given(case=schema[path][method].as_strategy(generation_mode=GenerationMode.NEGATIVE))
-    def run(case: Case) -> None:
+    def run(case: "Case[Any]") -> None:
         ask(server, aim(case, None))
 
     run()
@@ -136,7 +134,7 @@ def test_examples_with_other_parameters_are_answered_as_the_document_says(
 
     @generated
     @given(case=schema["/v2/models/{model}/infer"]["POST"].as_strategy(generation_mode=GenerationMode.POSITIVE))
-    def run(case: Case) -> None:
+    def run(case: "Case[Any]") -> None:
         if isinstance(case.body, dict):
             case.body = {key: value for key, value in case.body.items() if key != "outputs"} | question
             case.headers.pop("Inference-Header-Content-Length", None)

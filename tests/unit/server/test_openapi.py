@@ -9,8 +9,10 @@ from jsonschema import Draft202012Validator
 
 from guepard import __version__
 from guepard.server.http.api_routes import api_routes
+from guepard.server.http.document_endpoint import Document, document_route
 from guepard.server.http.guard import Guard
 from guepard.server.http.openapi import describe, in_words
+from guepard.server.http.operation import Component, Operation, Tag, answers
 from guepard.server.http.router import Route
 
 TENSOR = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
@@ -125,6 +127,16 @@ def test_of_very_many_models_the_first_are_examples_and_all_are_listed() -> None
 def test_without_models_the_document_has_no_empty_examples() -> None:
     document = describe(routes(), [], {})
     assert not [found for found in within(document["paths"]) if found.get("examples") == {}]
+
+
+def test_two_schemas_of_one_name_are_found() -> None:
+    def route(schema: dict[str, Any]) -> Route:
+        operation = Operation(Tag("t", ""), "s", answers("", Component("Twice", schema)))
+        return document_route("GET", f"/{schema['type']}", lambda request: Document({}), operation=operation)
+
+    with pytest.raises(ValueError, match="Twice"):
+        describe([route({"type": "string"}), route({"type": "integer"})], [], {})
+    describe([route({"type": "string"}), route({"type": "string"})], [], {})
 
 
 def test_several_tensors_in_words() -> None:

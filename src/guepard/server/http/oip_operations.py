@@ -4,7 +4,7 @@ from typing import Any
 
 from guepard.core.datatypes import DATATYPES
 from guepard.core.states import ModelReadyState
-from guepard.protocols.oip_messages import MAX_RANK, MAX_TENSORS
+from guepard.protocols.oip_messages import MAX_ID, MAX_RANK, MAX_TENSORS, MAX_TEXT
 from guepard.protocols.oip_parameters import PRIORITY_LEVELS
 from guepard.server.http.operation import (
     BINARY,
@@ -29,7 +29,7 @@ _STATISTICS = Tag("Statistics", "Counts and durations, in Triton's JSON form. Ne
 _REPOSITORY = Tag("Repository", "Which models there are; loading and unloading them. Needs the verb `manage`.")
 
 _TEXT = {"type": "string"}
-_SHORT_TEXT = {"type": "string", "maxLength": 1_024}
+_SHORT_TEXT = {"type": "string", "maxLength": MAX_TEXT}
 _COUNT = {"type": "integer", "minimum": 0}
 _FLAG = {"type": "boolean"}
 _DATATYPE = Component("Datatype", {"type": "string", "enum": list(DATATYPES)})
@@ -44,7 +44,7 @@ def _list(item: Any) -> dict[str, Any]:
     return {"type": "array", "items": item}
 
 
-def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+def _or_null(schema: Any) -> dict[str, Any]:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
@@ -114,13 +114,27 @@ _EMPTY = {"type": "object", "maxProperties": 0}
 # Inference
 
 _PARAMETER = {"type": ["string", "number", "boolean"]}
-_TENSOR_PARAMETERS = _or_null(
+_INPUT_PARAMETERS = Component(
+    "InputParameters",
+    _object({}, {"binary_data_size": {**_COUNT, "description": "The data is so many bytes behind the JSON."}}),
+)
+_OUTPUT_PARAMETERS = Component(
+    "RequestedOutputParameters",
+    _object({}, {"binary_data": {**_FLAG, "description": "The data comes as bytes behind the JSON."}}),
+)
+_WHOLE = {"anyOf": [_COUNT, {"type": "string", "pattern": "^[0-9]{1,19}$"}]}
+_REQUEST_PARAMETERS = Component(
+    "InferenceParameters",
     {
         "type": "object",
+        "description": "What is not named here is handed to Python models and ignored by others.",
         "properties": {
-            "binary_data_size": {**_COUNT, "description": "The data is so many bytes behind the JSON."},
+            "timeout": {**_WHOLE, "description": "Microseconds until the deadline; 0 for the model's default."},
+            "priority": {**_WHOLE, "description": f"1 is the highest of {PRIORITY_LEVELS}; 0 for the default."},
+            "binary_data_output": {**_FLAG, "description": "Outputs come as binary data unless they say otherwise."},
         },
-    }
+        "additionalProperties": _PARAMETER,
+    },
 )
 _INPUT = Component(
     "InferenceInput",
@@ -132,21 +146,20 @@ _INPUT = Component(
         },
         {
             "data": {"type": "array", "description": "Flat in row-major order, or nested exactly as `shape` says."},
-            "parameters": _TENSOR_PARAMETERS,
+            "parameters": _or_null(_INPUT_PARAMETERS),
         },
     ),
 )
 _WANTED_OUTPUT = Component(
     "RequestedOutput",
-    _object({"name": _SHORT_TEXT}, {"parameters": _or_null(_object({}, {"binary_data": _FLAG}))}),
+    _object({"name": _SHORT_TEXT}, {"parameters": _or_null(_OUTPUT_PARAMETERS)}),
 )
-_WHOLE = {"anyOf": [_COUNT, {"type": "string", "pattern": "^[0-9]{1,19}$"}]}
 _INFERENCE_REQUEST = Component(
     "InferenceRequest",
     _object(
         {"inputs": {"type": "array", "items": _INPUT, "maxItems": MAX_TENSORS}},
         {
-            "id": _or_null({"type": "string", "maxLength": 8_192, "description": "Returned with the answer."}),
+            "id": _or_null({"type": "string", "maxLength": MAX_ID, "description": "Returned with the answer."}),
             "outputs": _or_null(
                 {
                     "type": "array",
@@ -155,17 +168,7 @@ _INFERENCE_REQUEST = Component(
                     "description": "What to return, in this order; everything where it is left out.",
                 }
             ),
-            "parameters": _or_null(
-                {
-                    "type": "object",
-                    "properties": {
-                        "timeout": {**_WHOLE, "description": "Microseconds until the deadline; 0 for the default."},
-                        "priority": {**_WHOLE, "description": f"1 is the highest of {PRIORITY_LEVELS}; 0: default."},
-                        "binary_data_output": {**_FLAG, "description": "Outputs come as binary data."},
-                    },
-                    "additionalProperties": _PARAMETER,
-                }
-            ),
+            "parameters": _or_null(_REQUEST_PARAMETERS),
         },
     ),
 )

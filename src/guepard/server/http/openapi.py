@@ -44,7 +44,7 @@ def describe(
     """The document. `models` is the metadata of what serves; `questions` holds a first request for each by name.
 
     Of many models only the first `examples` become examples; all are listed in `x-guepard-models`.
-    Raises: KeyError for a path parameter that PATH_PARAMETERS lacks.
+    Raises: KeyError for a path parameter that PATH_PARAMETERS lacks, ValueError for two schemas of one name.
     """
     shown = [model for model in models if model["name"] in questions][:examples]
     builder = _Builder([str(model["name"]) for model in models][:examples], [str(model["name"]) for model in shown])
@@ -89,6 +89,7 @@ class _Builder:
     def __init__(self, names: Sequence[str], questions: Sequence[str]) -> None:
         self.schemas: Document = {}
         self.responses: Document = {}
+        self._components: dict[str, Component] = {}
         self._names = names
         self._questions = questions
 
@@ -162,8 +163,11 @@ class _Builder:
         """`value` with each component in it replaced by a reference."""
         if isinstance(value, Component):
             if value.name not in self.schemas:
+                self._components[value.name] = value
                 self.schemas[value.name] = {}  # it may hold itself
                 self.schemas[value.name] = self._resolved(value.schema)
+            elif value is not self._components[value.name] and value != self._components[value.name]:
+                raise ValueError(f"two schemas are called {value.name}")
             return {"$ref": f"#/components/schemas/{value.name}"}
         if isinstance(value, Mapping):
             return {key: self._resolved(item) for key, item in value.items()}
