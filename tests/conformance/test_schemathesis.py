@@ -57,6 +57,10 @@ def schema(server: RunningServer) -> Any:
     return schemathesis.openapi.from_url(f"{server.url}/openapi.json")
 
 
+def test_the_document_is_openapi(schema: Any) -> None:
+    schema.validate()
+
+
 def ask(server: RunningServer, case: "Case[Any]") -> int:
     """Send `case` and check the answer against the document."""
     response = case.call(base_url=server.url)
