@@ -34,5 +34,8 @@ async def in_thread(name: str, work: Callable[[], Result]) -> Result:
         except RuntimeError:
             return  # the loop has closed and nobody waits any more
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        threading.Thread(target=run, name=name, daemon=True).start()
+    except RuntimeError:  # an interpreter that is ending gives no more threads, and nobody minds being held up
+        run()
     return await future

@@ -143,13 +143,14 @@ class Application:
                 self._grpc.bind(options.host, options.grpc_port)
                 self.listeners["grpc"] = self._grpc
             taken.pop_all()
-        self._beside: list[asyncio.Task[None]] = []
+        self._health: asyncio.Task[None] | None = None
+        self._preparing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Answer on every port; until `load` is done the server says that it is not ready."""
         for listener in self.listeners.values():
             await listener.start()
-        self._beside.append(asyncio.ensure_future(HealthWatch(self.engine.data_plane).run()))
+        self._health = asyncio.ensure_future(HealthWatch(self.engine.data_plane).run())
         log.info("listening on port %d, loading models", self.listeners["http"].port)
 
     async def load(self) -> list[LoadError]:
@@ -163,7 +164,7 @@ class Application:
             failures = await self.engine.control_plane.start(names)
         except LoadError as error:
             raise ConfigurationError(f"server.load_model: {error}") from None
-        self._beside.append(asyncio.ensure_future(in_thread("prepare-metrics", prepare)))
+        self._preparing = asyncio.ensure_future(in_thread("prepare-metrics", prepare))
         return failures
 
     async def drain(self) -> None:
@@ -185,8 +186,10 @@ class Application:
     async def close(self) -> bool:
         """Cut off what is left: the models with the requests inside, then the listeners. False if there was some."""
         self.readiness.is_stopping = True
-        for task in self._beside:
-            task.cancel()
+        if self._health is not None:
+            self._health.cancel()
+        if self._preparing is not None:
+            await self._preparing
         drained = await self.engine.control_plane.stop(timeout_s=0)
         for listener in self.listeners.values():
             await listener.close()

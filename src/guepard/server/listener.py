@@ -16,7 +16,7 @@ _SWEEP_S = 1.0
 
 
 def bind(host: str, port: int, option: str) -> socket.socket:
-    """A bound TCP socket, not yet listening. Raises: ConfigurationError that names `option`."""
+    """A TCP socket that listens; whoever calls waits to be accepted. Raises: ConfigurationError that names `option`."""
     try:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind, proto)
@@ -25,6 +25,8 @@ def bind(host: str, port: int, option: str) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
+        # Two sockets may be bound to one port as long as neither listens; only this shows that the port is ours.
+        bound.listen(_BACKLOG)
     except OSError as error:
         bound.close()
         raise ConfigurationError(

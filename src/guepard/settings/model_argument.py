@@ -59,6 +59,13 @@ def _name_from(path: str) -> str:
     """A valid name: the class in snake case, the file's stem or the folder's name, other characters as `_`."""
     file, entry = split_entry(path)
     text = file.name if file.is_dir() else file.stem
-    if entry is not None:
-        text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", entry).lower()
+    return _valid(text) if entry is None else name_from_class(entry)
+
+
+def name_from_class(class_name: str) -> str:
+    """A valid name: the class's in snake case."""
+    return _valid(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", class_name).lower())
+
+
+def _valid(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", text).lstrip("_.-")[:128] or "model"

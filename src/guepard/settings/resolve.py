@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from guepard.core.errors import ConfigurationError
-from guepard.settings.model_argument import read_model_arguments
+from guepard.settings.model_argument import ModelArguments, read_model_arguments
 from guepard.settings.model_location import absolute, refuse_by_name, require_existing
-from guepard.settings.options import Settings
+from guepard.settings.options import ServerSettings, Settings
 from guepard.settings.rules import enforce
 from guepard.settings.section import Tree, merge, section_of
 from guepard.settings.switches import ENVIRONMENT_PREFIX, read_environment, read_flags
@@ -45,17 +45,50 @@ def resolve(
     file = _find_file(config, folder, is_alone=not models and not spoken.get("model_repository"))
     label = "" if file is None else str(file.relative_to(folder) if file.is_relative_to(folder) else file)
     written = {} if file is None else _read_file(file, label)
-
     tree = merge(merge(_situation(environment, is_terminal), written), spoken)
+    return Resolution(_settle(tree, label, arguments, [model["path"] for model in arguments.models]), file)
+
+
+def resolve_in_program(
+    arguments: ModelArguments,
+    labels: Sequence[str],
+    *,
+    options: Mapping[str, object],
+    config: str | Mapping[str, object] | None,
+    environment: Mapping[str, str],
+    folder: Path,
+) -> Settings:
+    """What a program asked for: as `resolve`, with values as Python has them.
+
+    `labels` say where each model of `arguments` was named; `options` are those of `server` by name; `config` is a file,
+    or what it would hold, seen from `folder`. No file is read unasked. Two defaults are not the command's: a model that
+    fails concerns the caller, so `exit_on_error` is true, and gRPC, whose library brings threads of its own into the
+    process and minds forks, is off.
+    Raises: ConfigurationError, naming the option, what came and what to write.
+    """
+    server: Tree = {"server": section_of(ServerSettings).read(options, "")}
+    spoken = _relative_to(folder, merge(read_environment(environment), server))
+    written: Tree = {}
+    label = "config"
+    if isinstance(config, str):
+        file = Path(absolute(config, folder))
+        require_existing(file)
+        label = str(file.relative_to(folder) if file.is_relative_to(folder) else file)
+        written = _read_file(file, label)
+    elif config is not None:
+        written = _relative_to(folder, _read_tree(config, label))
+    tree = merge(merge({"server": {"exit_on_error": True, "grpc_port": "none"}}, written), spoken)
+    return _settle(tree, label, arguments, labels)
+
+
+def _settle(tree: Tree, label: str, arguments: ModelArguments, labels: Sequence[str]) -> Settings:
+    """The settings that `tree`, with the models of `arguments` added, amounts to."""
     tree["model_repository"] = [*tree.get("model_repository", ()), *arguments.model_repository]
     listed: list[Tree] = tree.get("models", [])
     tree["models"] = [_complete(model, tree) for model in [*listed, *arguments.models]]
     settings: Settings = section_of(Settings).build(tree)
-    enforce(
-        settings,
-        [f"{label}: models[{index}]" for index in range(len(listed))] + [model["path"] for model in arguments.models],
-    )
-    return Resolution(settings, file)
+    enforce(settings, [*[f"{label}: models[{index}]" for index in range(len(listed))], *labels])
+    return settings
 
 
 def _situation(environment: Mapping[str, str], is_terminal: bool) -> Tree:
@@ -77,13 +110,21 @@ def _find_file(config: str | None, folder: Path, is_alone: bool) -> Path | None:
 
 def _read_file(file: Path, label: str) -> Tree:
     try:
-        tree = section_of(Settings).read(read_yaml(file), "")
+        written = read_yaml(file)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{label}: {error}") from None
+    return _relative_to(file.parent, _read_tree(written, label))
+
+
+def _read_tree(written: object, label: str) -> Tree:
+    try:
+        tree = section_of(Settings).read(written, "")
         for index, model in enumerate(tree.get("models", ())):
             if model.get("path") is not None:
                 _refuse_by_name(model["path"], f"models[{index}].path")
     except ConfigurationError as error:
         raise ConfigurationError(f"{label}: {error}") from None
-    return _relative_to(file.parent, tree)
+    return tree
 
 
 def _refuse_by_name(path: str, where: str) -> None:

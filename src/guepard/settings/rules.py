@@ -73,7 +73,7 @@ def _enforce_unique_names(settings: Settings, labels: Sequence[str]) -> None:
         if name in seen:
             raise ConfigurationError(
                 f"{place}: the name {name} is taken by {seen[name]}; rename one of the two "
-                "(NAME=PATH on the command line, name: in the file)"
+                "(NAME=PATH on the command line, name: in the file, {NAME: model} in a program)"
             )
         seen[name] = place
 

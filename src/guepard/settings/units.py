@@ -23,7 +23,7 @@ class Quantity(int):
         Raises: ValueError, with a text that says what to write instead.
         """
         if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise ValueError(f"expected {cls.noun} such as {cls.example}, got {value!r}")
+            raise ValueError(f"expected {cls.noun} such as {cls.example}, got {repr(value)[:60]}")
         text = str(value).strip()
         match = _TEXT.fullmatch(text)
         if match is None:

@@ -19,6 +19,8 @@ _SECOND_NS = 1_000_000_000
 _SHARE_UNIT = 1_000_000
 
 _logger = logging.getLogger("guepard.access")
+# Inside a program that has set up no logging, Python would print failed requests to stderr, as bare words.
+_logger.addHandler(logging.NullHandler())
 
 
 class AccessLog:

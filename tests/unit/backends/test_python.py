@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+import guepard
 from guepard.backends.base import ModelSource
 from guepard.backends.python import PythonBackend, PythonModel
 from guepard.core.errors import GuepardError, InputError, LoadError, ModelError
@@ -204,6 +205,23 @@ class TestContext:
 """
         )
         assert run(load(text), None, requests=(request(1), request(2)))[0].shape == (3, 2)
+
+
+def test_a_class_that_is_handed_over_needs_no_file_and_no_trust(tmp_path: Path) -> None:
+    class Double(guepard.Model):
+        inputs = (guepard.Tensor("x", "FP32", [2]),)
+        outputs = (guepard.Tensor("y", "FP32", [2]),)
+        max_batch_size = 4
+
+        def load(self, ctx: guepard.ModelContext) -> None:
+            assert ctx.path == tmp_path
+
+        def predict(self, inputs: dict[str, Any], ctx: guepard.ModelContext) -> dict[str, Any]:
+            return {"y": inputs["x"] * 2}
+
+    model = PythonBackend().load(ModelSource("m", "1", tmp_path, ModelPolicy(), model_class=Double))
+    assert run(model, ONES)[0].tolist() == [[2, 2]]
+    model.close()
 
 
 class TestExecution:
