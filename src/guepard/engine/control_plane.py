@@ -140,21 +140,23 @@ class ControlPlane:
 
     def index(self) -> list[IndexEntry]:
         """Every model there is, loaded or not, by name."""
-        entries = []
         try:
             known = self._repository.definitions()
         except LoadError:
             known = {}
-        for name in sorted(known.keys() | self._statuses.keys()):
-            status = self._statuses.get(name)
-            if status is None:
-                entries.append(IndexEntry(name, "", ModelReadyState.UNAVAILABLE, "not loaded"))
-            elif status.served is not None:
-                version = status.served.config.version
-                entries.append(IndexEntry(name, version, ModelReadyState.READY, status.reason))
-            else:
-                entries.append(IndexEntry(name, status.version, status.state, status.reason))
-        return entries
+        return [
+            self.entry(name) or IndexEntry(name, "", ModelReadyState.UNAVAILABLE, "not loaded")
+            for name in sorted(known.keys() | self._statuses.keys())
+        ]
+
+    def entry(self, name: str) -> IndexEntry | None:
+        """The line of a model that was loaded or tried, without a look at the repository. None for any other name."""
+        status = self._statuses.get(name)
+        if status is None:
+            return None
+        if status.served is not None:
+            return IndexEntry(name, status.served.config.version, ModelReadyState.READY, status.reason)
+        return IndexEntry(name, status.version, status.state, status.reason)
 
     def configs(self) -> list[ModelConfig]:
         """Configurations of the versions that serve."""

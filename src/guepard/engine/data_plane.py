@@ -31,8 +31,11 @@ class DataPlane:
         self._absent = dict(absent)
         self.generation += 1
 
-    def lookup(self, name: str, version: str | None = None) -> ServedModel:
-        """The version that serves `name`. Raises: InputError, NotFound, NotReady."""
+    def lookup(self, name: str, version: str | None = None, label: str | None = None) -> ServedModel:
+        """The version that serves `name`, which may be asked for by its number or by a label.
+
+        Raises: InputError, NotFound, NotReady.
+        """
         served = self._served.get(name)
         if served is None:
             if not is_model_name(name):
@@ -47,7 +50,13 @@ class DataPlane:
             )
         if version is not None and version != served.config.version:
             raise NotFound(f"model {name!r} has no version {version!r}; it serves {served.config.version!r}")
+        if label is not None:
+            raise NotFound(f"model {name!r} has no label {label[:64]!r}: versions have no labels yet; ask by number")
         return served
+
+    def names(self) -> list[str]:
+        """Every model that is known, whether it serves or not."""
+        return sorted(self._served.keys() | self._absent.keys())
 
     def served(self) -> Mapping[str, ServedModel]:
         return self._served

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from time import monotonic_ns
+from time import monotonic_ns, time
 
 from guepard.backends.base import Executor, LoadedModel, Outputs
 from guepard.batching.deadline_watch import DeadlineWatch
@@ -64,6 +64,7 @@ class ServedModel:
         self.config = config
         self.statistics = ModelStatistics(config.name, config.version)
         self.load_duration_ns = load_duration_ns
+        self.loaded_at = time()  # seconds since the epoch
         self.accepts = True
         self.ailment: str | None = None  # why the model is not fit, by its own word
         self._model = model

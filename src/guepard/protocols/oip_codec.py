@@ -130,7 +130,7 @@ class OipCodec:
         written = []
         for spec, array in pairs:
             head = heads.get((spec.name, array.shape)) or self._head(spec, array.shape)
-            written.append(b'%b"data":%b}' % (head, encode_json(spec, array)))
+            written.append(b'%b"data":%b}' % (head, encode_json(spec, array.reshape(-1))))
         return None, (b'%b"outputs":[%b]}' % (opening, b",".join(written)),)
 
     def _encode_binary(
@@ -145,7 +145,7 @@ class OipCodec:
                 written.append(b'%b"parameters":{"binary_data_size":%d}}' % (head, len(data)))
                 buffers.append(data)
             else:
-                written.append(b'%b"data":%b}' % (head, encode_json(spec, array)))
+                written.append(b'%b"data":%b}' % (head, encode_json(spec, array.reshape(-1))))
         text = b'%b"outputs":[%b]}' % (opening, b",".join(written))
         return (len(text) if buffers else None), (text, *buffers)
 

@@ -8,6 +8,7 @@ tensor is decoded on its own, and what is wrong is named precisely.
 from collections.abc import Sequence
 from math import prod
 from reprlib import repr as shortened
+from typing import Any, NoReturn
 
 import msgspec
 import numpy as np
@@ -90,7 +91,7 @@ def tensor_from_raw(name: str, datatype: str, shape: list[int], raw: msgspec.Raw
         array = _nested_array(datatype, values, shape)
         if array is not None:
             return Tensor(name, datatype, array)
-        _check_nesting(label, values, shape)
+        check_nesting(label, values, shape)
         for _ in range(depth - 1):
             values = [item for inner in values for item in inner]
     expected = prod(shape)
@@ -124,8 +125,8 @@ def _array(label: str, datatype: str, values: list[object]) -> Array:
     try:
         return np.array(values, entry.dtype)
     except OverflowError:
-        index = next(i for i, value in enumerate(values) if not 0 <= value < 2**64)  # type: ignore[operator]
-        raise InputError(f"{label}[{index}]: {shortened(values[index])} does not fit {datatype}") from None
+        refuse_overflow(label, datatype, values)
+        raise
 
 
 def _depth(text: bytes) -> int:
@@ -138,13 +139,22 @@ def _full_depth(shape: Sequence[int]) -> int:
     return shape.index(0) + 1 if 0 in shape else len(shape)
 
 
-def _check_nesting(label: str, values: Sequence[object], shape: Sequence[int]) -> None:
+def refuse_overflow(label: str, datatype: str, value: object) -> None:
+    """Raises: InputError at the first integer in `value`, however deep, that no unsigned 64 bits hold."""
+    if isinstance(value, list):
+        for index, inner in enumerate(value):
+            refuse_overflow(f"{label}[{index}]", datatype, inner)
+    elif isinstance(value, int) and not 0 <= value < 2**64:
+        raise InputError(f"{label}: {shortened(value)} does not fit {datatype}")
+
+
+def check_nesting(label: str, values: Sequence[object], shape: Sequence[int], why: str = "to fit the shape") -> None:
     """Raises: InputError at the first list whose length is not the one that `shape` gives it."""
     if len(values) != shape[0]:
-        raise InputError(f"{label}: expected {shape[0]} items here to fit the shape, got {len(values)}")
+        raise InputError(f"{label}: expected {shape[0]} items here {why}, got {len(values)}")
     if len(shape) > 1:
         for index, inner in enumerate(values):
-            _check_nesting(f"{label}[{index}]", inner, shape[1:])  # type: ignore[arg-type]
+            check_nesting(f"{label}[{index}]", inner, shape[1:], why)  # type: ignore[arg-type]
 
 
 def _json_kind(text: bytes) -> str:
@@ -155,27 +165,42 @@ def _json_kind(text: bytes) -> str:
 
 
 def encode_array(spec: TensorSpec, array: Array) -> bytes:
-    """The flat, row-major JSON array of `array`, which is an output that `spec` declares.
+    """The JSON of `array`, nested as its shape, which is an output that `spec` declares. A flat array gives flat data.
 
     Raises: NotAcceptable for what JSON cannot carry: NaN, infinities and byte strings that are not UTF-8.
     Cost: one pass in C for numbers, no Python object per element.
     """
     if not spec.plain:
         if spec.datatype.kind == "bytes":
-            return _encode_strings(spec, array)
+            return _dumps(nested_strings(spec, array))
         array = brain_float.to_float32(array)
-    text = _dumps(array.reshape(-1), None, _NUMPY)
+    text = _dumps(array, None, _NUMPY)
     if b"l" in text and spec.datatype.kind == "float":  # null is how orjson writes what JSON has no number for
-        raise NotAcceptable(
-            f"output {spec.name!r} holds NaN or an infinity, which JSON cannot carry; ask for it as binary data"
-        )
+        refuse_non_finite(spec)
     return text
 
 
-def _encode_strings(spec: TensorSpec, array: Array) -> bytes:
+def refuse_non_finite(spec: TensorSpec) -> NoReturn:
+    """Raises: NotAcceptable, always."""
+    raise NotAcceptable(
+        f"output {spec.name!r} holds NaN or an infinity, which JSON cannot carry; ask for it as binary data (OIP V2)"
+    )
+
+
+def nested_strings(spec: TensorSpec, array: Array) -> Any:
+    """The text of a BYTES output, in lists nested as its shape. Raises: NotAcceptable."""
     try:
-        return orjson.dumps([element.decode() for element in array.ravel().tolist()])
+        texts = [element.decode() for element in array.ravel().tolist()]
     except UnicodeDecodeError:
         raise NotAcceptable(
-            f"output {spec.name!r} holds bytes that are not UTF-8, which JSON cannot carry; ask for it as binary data"
+            f"output {spec.name!r} holds bytes that are not UTF-8, which JSON cannot carry; "
+            "ask for it as binary data (OIP V2)"
         ) from None
+    return texts if array.ndim == 1 else nest(texts, array.shape)
+
+
+def nest(elements: Sequence[object], shape: Sequence[int]) -> Any:
+    """Flat, row-major `elements` as lists nested as `shape`; the element itself for a shape without dimensions."""
+    array = np.empty(len(elements), object)
+    array[:] = elements
+    return array.reshape(shape).tolist()

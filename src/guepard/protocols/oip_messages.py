@@ -81,7 +81,7 @@ def request_decoder(datatype: str | None) -> "msgspec.json.Decoder[WireRequest[A
     """A decoder for requests whose inputs all hold flat data of `datatype`; None leaves `data` as raw JSON."""
     if datatype not in _request_decoders:
         generic: Any = WireRequest
-        data = msgspec.Raw if datatype is None else _nested(datatype, 1)
+        data = msgspec.Raw if datatype is None else nested(ELEMENT_TYPES[datatype], 1)
         _request_decoders[datatype] = msgspec.json.Decoder(generic[data])
     return _request_decoders[datatype]
 
@@ -89,15 +89,15 @@ def request_decoder(datatype: str | None) -> "msgspec.json.Decoder[WireRequest[A
 def data_decoder(datatype: str, depth: int) -> "msgspec.json.Decoder[Any]":
     """A decoder for `data` alone: lists of `datatype`, nested `depth` deep."""
     if (datatype, depth) not in _data_decoders:
-        _data_decoders[datatype, depth] = msgspec.json.Decoder(_nested(datatype, depth))
+        _data_decoders[datatype, depth] = msgspec.json.Decoder(nested(ELEMENT_TYPES[datatype], depth))
     return _data_decoders[datatype, depth]
 
 
-def _nested(datatype: str, depth: int) -> Any:
-    nested = ELEMENT_TYPES[datatype]
+def nested(element: Any, depth: int) -> Any:
+    """The type of lists of `element`, nested `depth` deep."""
     for _ in range(depth):
-        nested = GenericAlias(list, (nested,))
-    return nested
+        element = GenericAlias(list, (element,))
+    return element
 
 
 def known_datatype(name: str, datatype: str) -> str:

@@ -9,7 +9,8 @@ from guepard.core.errors import InputError, NotReady, PermissionDenied
 from guepard.core.states import ModelReadyState
 from guepard.engine.control_plane import ControlPlane
 from guepard.engine.data_plane import DataPlane
-from guepard.protocols import oip_metadata
+from guepard.protocols import oip_metadata, v1_metadata
+from guepard.protocols.v1_metadata import ModelFacts
 from guepard.server.welcome import question_for
 
 
@@ -29,7 +30,9 @@ class Readiness:
 
 
 class Documents:
-    """Answers in the words of OIP V2 and Triton's extensions. Every method raises GuepardError for what it refuses.
+    """Answers in the words of OIP V2 and Triton's extensions, and of others where it says so.
+
+    Every method raises GuepardError for what it refuses.
 
     `version` None means whichever version serves.
     """
@@ -61,9 +64,9 @@ class Documents:
                 found[name] = orjson.loads(question)
         return found
 
-    def check_model_ready(self, name: str, version: str | None) -> None:
+    def check_model_ready(self, name: str, version: str | None, label: str | None = None) -> None:
         """Raises: NotReady with the reason, NotFound."""
-        served = self._data_plane.lookup(name, version)
+        served = self._data_plane.lookup(name, version, label)
         if served.ailment is not None:
             raise NotReady(f"model {name!r} is not ready: {served.ailment}", retry_after_ms=1_000)
 
@@ -74,6 +77,34 @@ class Documents:
         """Of one model, or of all."""
         served = self._data_plane.served().values() if name is None else [self._data_plane.lookup(name, version)]
         return {"model_stats": [to_builtins(model.statistics.snapshot()) for model in served]}
+
+    # In the words of OpenAI, TensorFlow Serving and KServe V1
+
+    def model_list(self) -> dict[str, Any]:
+        """The models that serve."""
+        return v1_metadata.model_list([self._facts(name, True) for name in sorted(self._data_plane.served())])
+
+    def model_status(self, name: str, version: str | None, label: str | None) -> dict[str, Any]:
+        """Of a model that is known; with `error` and `code` unless it is `ready`."""
+        try:
+            self.check_model_ready(name, version, label)
+        except NotReady as error:
+            document = v1_metadata.model_status(self._facts(name, False))
+            return document | {"error": error.message, "code": error.code.value}
+        return v1_metadata.model_status(self._facts(name, True))
+
+    def signature(self, name: str, version: str | None, label: str | None) -> dict[str, Any]:
+        return v1_metadata.signature_document(self._data_plane.lookup(name, version, label).config)
+
+    def _facts(self, name: str, ready: bool) -> ModelFacts:
+        served = self._data_plane.served().get(name)
+        entry = self._control_plane.entry(name)
+        assert entry is not None  # what the data plane knows comes from there
+        return ModelFacts(
+            name, entry.version, entry.state, entry.reason, int(served.loaded_at) if served is not None else 0, ready
+        )
+
+    # The repository
 
     def index(self, only_ready: bool) -> list[dict[str, Any]]:
         return [

@@ -237,6 +237,22 @@ def test_which_models_have_a_short_road(datatypes: list[str], shared: str | None
     ],
 )
 def test_outputs_are_written_flat_and_row_major(datatype: str, array: Any, text: bytes) -> None:
+    assert encode_array(TensorSpec("y", datatype, [-1]), array.reshape(-1)) == text
+
+
+@pytest.mark.parametrize(
+    ("datatype", "array", "text"),
+    [
+        ("FP32", np.array([[1.5, -2.0]], np.float32), b"[[1.5,-2.0]]"),
+        ("BF16", from_float32(np.array([[1.5], [-3.0]], np.float32)), b"[[1.5],[-3.0]]"),
+        ("INT64", np.zeros((2, 0), np.int64), b"[[],[]]"),
+        ("INT64", np.zeros((2, 0, 3), np.int64), b"[[],[]]"),
+        ("BYTES", np.array([[b"a", b""], [b"b", b"c"]], object), b'[["a",""],["b","c"]]'),
+        ("BYTES", np.zeros((2, 0), object), b"[[],[]]"),
+        ("BYTES", np.array(b"a", object), b'"a"'),
+    ],
+)
+def test_outputs_are_nested_as_their_shape(datatype: str, array: Any, text: bytes) -> None:
     assert encode_array(TensorSpec("y", datatype, [-1]), array) == text
 
 

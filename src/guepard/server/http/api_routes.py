@@ -6,9 +6,15 @@ from guepard.server.http.docs_routes import DocsRoutes
 from guepard.server.http.guard import Guard
 from guepard.server.http.oip_routes import OipRoutes
 from guepard.server.http.router import Route
+from guepard.server.http.sagemaker_routes import SageMakerRoutes
+from guepard.server.http.v1_routes import V1Routes
 
 
 def api_routes(data_plane: DataPlane, documents: Documents, guard: Guard) -> list[Route]:
-    routes = OipRoutes(data_plane, documents, guard).routes()
+    routes = [
+        *OipRoutes(data_plane, documents, guard).routes(),
+        *V1Routes(data_plane, documents).routes(),
+        *SageMakerRoutes(data_plane, documents).routes(),
+    ]
     routes += DocsRoutes(routes, data_plane, documents).routes()
     return routes

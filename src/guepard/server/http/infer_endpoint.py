@@ -1,35 +1,57 @@
-"""`POST /v2/models/{model}[/versions/{version}]/infer`: the hot path between the connection and the engine."""
+"""The routes that infer: the hot path between the connection and the engine.
 
-from typing import NamedTuple
+What a body and an answer look like is the codec's affair: OIP V2 (`/v2/models/{model}/infer`) or predict
+(`/v1/models/{model}:predict`).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from guepard.core.errors import GuepardError, InputError
 from guepard.core.model_config import ModelConfig
 from guepard.core.request import InferenceRequest
-from guepard.core.response import InferenceResponse
+from guepard.core.response import InferenceResponse, ResponseSender
 from guepard.engine.data_plane import DataPlane
 from guepard.engine.served_model import ServedModel
-from guepard.protocols.oip_codec import OipCodec
 from guepard.server.http.endpoint import Body, Buffer, Exchange
 from guepard.server.http.media_type import INFER_TYPES, check_media_type
 from guepard.server.http.request_head import RequestHead
 from guepard.server.http.response_writer import JSON_TYPE
 from guepard.server.request_options import priority_level, timeout_ns
 
-_BINARY_TYPE = b"content-type: application/octet-stream\r\n"
+class Codec(Protocol):
+    """Reads requests to one model and writes its answers."""
+
+    @property
+    def config(self) -> ModelConfig: ...
+
+    def decode_json(self, body: bytes | memoryview, sender: ResponseSender, request_start: int) -> InferenceRequest: ...
+
+    def decode_binary(
+        self, body: bytes | memoryview, header_length: int, sender: ResponseSender, request_start: int
+    ) -> InferenceRequest: ...
+
+    def encode(self, request: InferenceRequest, response: InferenceResponse) -> tuple[int | None, Body]:
+        """The body of an answer and, where tensors follow its JSON as bytes, the length of that JSON."""
+        ...
+
+
+CodecMaker = Callable[[ModelConfig], Codec]
 
 
 class Target:
     """A model version that requests of one path go to, looked up again whenever the table of models has changed."""
 
-    __slots__ = ("codec", "generation", "headers", "served")
+    __slots__ = ("codec", "generation", "headers", "make_codec", "served")
 
-    def __init__(self, served: ServedModel, generation: int) -> None:
+    def __init__(self, make_codec: CodecMaker, served: ServedModel, generation: int) -> None:
+        self.make_codec = make_codec
         self.aim(served, generation)
 
     def aim(self, served: ServedModel, generation: int) -> None:
         self.served = served
         self.generation = generation
-        self.codec = OipCodec(served.config)
+        self.codec = self.make_codec(served.config)
         self.headers = version_header(served.config)
 
 
@@ -47,21 +69,27 @@ def version_header(config: ModelConfig) -> bytes:
 
 
 class InferEndpoint:
-    label: str
+    """`make_codec` makes the codec of one model. `media_types` are the bodies that are read."""
 
-    def __init__(self, label: str, data_plane: DataPlane) -> None:
+    label: str
+    media_types = INFER_TYPES
+    binary_headers = b"content-type: application/octet-stream\r\n%binference-header-content-length: %d\r\n"
+
+    def __init__(self, label: str, data_plane: DataPlane, make_codec: CodecMaker) -> None:
         self.label = label
         self._data_plane = data_plane
+        self._make_codec = make_codec
         self._targets: dict[tuple[str, str | None], Target] = {}
 
     def check(self, head: RequestHead) -> None:
-        check_media_type(head, INFER_TYPES)
-        name, version = head.params["model"], head.params.get("version")
-        served = self._data_plane.lookup(name, version)
+        check_media_type(head, self.media_types)
+        params = head.params
+        name, version = params["model"], params.get("version")
+        served = self._data_plane.lookup(name, version, params.get("label"))
         target = self._targets.get((name, version))
         if target is None:
             # Only what exists gets here, so the table is bounded by the models there are.
-            target = self._targets[name, version] = Target(served, self._data_plane.generation)
+            target = self._targets[name, version] = Target(self._make_codec, served, self._data_plane.generation)
         head.note = _Note(
             target,
             _header_length(head),
@@ -92,11 +120,11 @@ class InferEndpoint:
         target: Target = head.note.target
         codec, headers = target.codec, target.headers
         if response.config is not codec.config:  # answered by a version that has been replaced since
-            codec, headers = OipCodec(response.config), version_header(response.config)
+            codec, headers = self._make_codec(response.config), version_header(response.config)
         json_length, body = codec.encode(request, response)
         if json_length is None:
             return JSON_TYPE + headers, body
-        return b"%b%binference-header-content-length: %d\r\n" % (_BINARY_TYPE, headers, json_length), body
+        return self.binary_headers % (headers, json_length), body
 
     def _aim(self, target: Target, head: RequestHead) -> None:
         served = self._data_plane.lookup(head.params["model"], head.params.get("version"))

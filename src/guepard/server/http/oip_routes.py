@@ -2,6 +2,7 @@
 
 from guepard.core.errors import InputError
 from guepard.engine.data_plane import DataPlane
+from guepard.protocols.oip_codec import OipCodec
 from guepard.server.documents import Documents
 from guepard.server.http import oip_operations as operations
 from guepard.server.http.document_endpoint import Document, DocumentRequest, document_route
@@ -39,7 +40,7 @@ class OipRoutes:
                 document_route(
                     "GET", f"{template}/stats", self._model_statistics, observes, operations.MODEL_STATISTICS
                 ),
-                Route("POST", infer, InferEndpoint(infer, self._data_plane), operations.INFER),
+                Route("POST", infer, InferEndpoint(infer, self._data_plane, OipCodec), operations.INFER),
             ]
         return found
 

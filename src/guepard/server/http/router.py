@@ -15,6 +15,8 @@ from guepard.telemetry.metrics import UNMATCHED
 class Route(NamedTuple):
     """`template` is a path whose segments in braces match any one segment: `/v2/models/{model}/infer`.
 
+    What stands behind the brace must end the segment, something before it: `/v1/models/{model}:predict`.
+
     `operation` is what `/openapi.json` says of it; every route of the API port has one.
     """
 
@@ -68,12 +70,12 @@ class Router:
                 methods[route.method] = route.endpoint
                 return
         same_length.append((segments, {route.method: route.endpoint}))
-        same_length.sort(key=lambda entry: sum(segment.startswith("{") for segment in entry[0]))
+        same_length.sort(key=lambda entry: [sum(column) for column in zip(*map(_openness, entry[0]), strict=True)])
 
     def resolve(self, head: RequestHead) -> Endpoint:
         """The endpoint for `head`, whose `params` are set on the way. Raises: NotFound, MethodNotAllowed.
 
-        Fixed segments win over those in braces. HEAD is answered wherever GET is.
+        Fixed segments win over those in braces, and of these the ones with a tail. HEAD is answered wherever GET is.
         """
         methods, head.params = self._known.get(head.path) or self._find(head.path)
         endpoint = methods.get("GET" if head.method == "HEAD" else head.method)
@@ -99,11 +101,19 @@ def _segments(path: str) -> tuple[str, ...]:
     return tuple(path.split("/")[1:])
 
 
+def _openness(segment: str) -> tuple[bool, bool]:
+    """Whether a template's segment has a brace, and whether nothing stands behind it."""
+    return segment.startswith("{"), segment.startswith("{") and segment.endswith("}")
+
+
 def _match(template: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str] | None:
     params = {}
     for expected, segment in zip(template, segments, strict=True):
         if expected.startswith("{"):
-            params[expected[1:-1]] = segment
+            name, _, tail = expected[1:].partition("}")
+            if tail and (not segment.endswith(tail) or segment == tail):
+                return None
+            params[name] = segment.removesuffix(tail)
         elif expected != segment:
             return None
     return params

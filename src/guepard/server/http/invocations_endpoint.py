@@ -1,0 +1,96 @@
+"""`POST /invocations`: SageMaker's one path for every model and every form of a request.
+
+The head tells the model, the body its form. Whichever form it has is the affair of that form's own infer endpoint,
+which is shown a head as it would have come to its own path.
+Source: Amazon SageMaker, "Custom Inference Code with Hosting Services"; Triton, "SageMaker" deployment documents.
+"""
+
+import copy
+import re
+from typing import NamedTuple
+
+from guepard.core.errors import InputError
+from guepard.core.request import InferenceRequest
+from guepard.core.response import InferenceResponse
+from guepard.engine.data_plane import DataPlane
+from guepard.protocols.oip_codec import OipCodec
+from guepard.protocols.v1_json import PredictForm, V1Codec
+from guepard.protocols.v1_messages import has_tensors
+from guepard.server.http.endpoint import Body, Buffer, Exchange
+from guepard.server.http.infer_endpoint import InferEndpoint
+from guepard.server.http.media_type import INFER_TYPES, check_media_type
+from guepard.server.http.request_head import RequestHead
+
+_BINARY_TYPE = "application/vnd.sagemaker-triton.binary+json"
+_HEADER_SIZE = re.compile(r"json-header-size=([0-9]{1,15})", re.ASCII)
+_LENGTH = b"inference-header-content-length"
+_TARGET = b"x-amzn-sagemaker-target-model"
+
+
+class _OipInvocation(InferEndpoint):
+    binary_headers = b"%b" + f"content-type: {_BINARY_TYPE};json-header-size=%d\r\n".encode()
+
+
+class _Note(NamedTuple):
+    """The head as each form's endpoint sees it. `binary`: tensors follow the JSON, which only V2 has."""
+
+    generation: int
+    oip: RequestHead
+    v1: RequestHead
+    binary: bool
+
+
+class InvocationsEndpoint:
+    label: str
+
+    def __init__(self, label: str, data_plane: DataPlane) -> None:
+        self.label = label
+        self._data_plane = data_plane
+        self._oip = _OipInvocation(label, data_plane, OipCodec)
+        self._v1 = InferEndpoint(label, data_plane, V1Codec)
+
+    def check(self, head: RequestHead) -> None:
+        check_media_type(head, INFER_TYPES | {_BINARY_TYPE})
+        head.params = {"model": self._target(head)}
+        oip, v1 = copy.copy(head), copy.copy(head)
+        content_type = head.text(b"content-type")
+        if content_type is not None and content_type.lower().startswith(_BINARY_TYPE):
+            plain = head.headers | {b"content-type": b"application/octet-stream"}
+            oip.headers, v1.headers = plain | {_LENGTH: _header_size(content_type)}, plain
+        self._oip.check(oip)
+        self._v1.check(v1)
+        head.note = _Note(self._data_plane.generation, oip, v1, _LENGTH in oip.headers)
+
+    def start(self, exchange: Exchange, head: RequestHead, body: Buffer, started: int) -> None:
+        if head.note.generation != self._data_plane.generation:
+            self.check(head)  # another model may be the only one by now
+        note: _Note = head.note
+        if note.binary or has_tensors(body):
+            self._oip.start(exchange, note.oip, body, started)
+        else:
+            self._v1.start(exchange, note.v1, body, started)
+
+    def write(self, head: RequestHead, request: InferenceRequest, response: InferenceResponse) -> tuple[bytes, Body]:
+        note: _Note = head.note
+        if isinstance(request.reply_format, PredictForm):
+            return self._v1.write(note.v1, request, response)
+        return self._oip.write(note.oip, request, response)
+
+    def _target(self, head: RequestHead) -> str:
+        """The model that the head names, or the only one there is. Raises: InputError that lists the names."""
+        target = head.text(_TARGET)
+        if target:
+            return target.removesuffix(".tar.gz")
+        names = self._data_plane.names()
+        if len(names) == 1:
+            return names[0]
+        told = f"one of {', '.join(names[:32])}" if names else "a model; none is known yet"
+        raise InputError(f"X-Amzn-SageMaker-Target-Model: {len(names)} models may be meant; name {told}")
+
+
+def _header_size(content_type: str) -> bytes:
+    for parameter in content_type.lower().split(";")[1:]:
+        found = _HEADER_SIZE.fullmatch(parameter.strip())
+        if found:
+            return found[1].encode()
+    raise InputError(f"Content-Type: {_BINARY_TYPE} needs ;json-header-size=N, the length of the JSON part")
