@@ -17,7 +17,7 @@ from itertools import cycle
 from time import monotonic_ns, perf_counter
 
 from benchmarks.models import MODELS
-from benchmarks.serving.payload import Payload, binary_payload, json_payload
+from benchmarks.serving.payload import Payload, binary_payload, json_payload, predict_payload
 from guepard.core.model_config import ModelPolicy
 from guepard.engine.control_plane import ControlPlane
 from guepard.engine.data_plane import DataPlane
@@ -146,6 +146,7 @@ async def main() -> None:
         ("V2 JSON, head seen before", [plain]),
         ("V2 JSON, head never seen before", unknown),
         ("V2 binary tensors", [binary]),
+        ("V1 predict", [message(predict_payload(mlp))]),
     ]
     for label, messages in rows:
         report(label, [cost(scheduler, connect(context, size), messages) for size in TURN_SIZES])

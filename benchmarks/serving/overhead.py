@@ -12,7 +12,7 @@ from benchmarks.models import MLP
 from benchmarks.serving import contender
 from benchmarks.serving.effort import Effort
 from benchmarks.serving.load import run_load
-from benchmarks.serving.payload import binary_payload, json_payload
+from benchmarks.serving.payload import binary_payload, json_payload, predict_payload
 from benchmarks.serving.pinning import pinned
 from benchmarks.serving.raw_engine import check_answer
 from benchmarks.serving.report import Answer, Figure, at_most
@@ -32,6 +32,7 @@ def measure(effort: Effort) -> Answer:
             "echo": (echo, json_payload(MLP)),
             "json": (guepard, json_payload(MLP)),
             "binary": (guepard, binary_payload(MLP)),
+            "predict": (guepard, predict_payload(MLP)),
         }
         for side, (server, payload) in sides.items():
             if side != "echo":
@@ -47,9 +48,9 @@ def measure(effort: Effort) -> Answer:
 def figures(samples: list[LoadSample]) -> list[Figure]:
     told = []
     for connections in CONNECTIONS:
-        echo, json, binary = (
+        echo, json, binary, predict = (
             [one for one in samples if one.side == side and one.result.connections == connections]
-            for side in ("echo", "json", "binary")
+            for side in ("echo", "json", "binary", "predict")
         )
         at = f"MLP, {connections} conn."
         told += [
@@ -60,6 +61,7 @@ def figures(samples: list[LoadSample]) -> list[Figure]:
             Figure(f"{at}, V2 JSON p99", median(one.result.p99_us for one in json) / 1e3, "ms"),
             Figure(f"{at}, JSON / echo", cpu_ratio(json, echo), "×", JSON_TARGETS.get(connections)),
             Figure(f"{at}, binary / JSON", cpu_ratio(binary, json), "×", BINARY_TARGETS.get(connections)),
+            Figure(f"{at}, V1 predict / V2 JSON", cpu_ratio(predict, json), "×"),
         ]
     failed = sum(one.result.errors for one in samples)
     return [*told, Figure("MLP, failed requests", failed, "", at_most(0))]

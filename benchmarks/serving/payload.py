@@ -1,4 +1,4 @@
-"""Requests of the Open Inference Protocol V2, and what their answers hold.
+"""Requests of the Open Inference Protocol V2 and of predict, and what their answers hold.
 
 Written apart from Guepard's own codecs on purpose: a benchmark that shared them could not notice that they are wrong.
 """
@@ -30,11 +30,14 @@ class Payload:
 def json_payload(model: ReferenceModel) -> Payload:
     """One row of the model's sample, its values as JSON numbers."""
     row = model.sample(1)
-    # Through text of the shortest form: a float32 spelled as a double would be twice as long as what clients send.
-    tensor = _tensor(model, row) | {
-        "data": [float(str(value)) if row.dtype.kind == "f" else int(value) for value in row.flat]
-    }
+    tensor = _tensor(model, row) | {"data": _numbers(row)}
     return Payload(_path(model), _compact({"inputs": [tensor]}), {"Content-Type": "application/json"})
+
+
+def predict_payload(model: ReferenceModel) -> Payload:
+    """The same row, of one dimension, as TensorFlow Serving's clients send it."""
+    body = _compact({"instances": [_numbers(model.sample(1))]})
+    return Payload(f"/v1/models/{model.name}:predict", body, {"Content-Type": "application/json"})
 
 
 def binary_payload(model: ReferenceModel) -> Payload:
@@ -65,11 +68,18 @@ def ask(port: int, payload: Payload) -> NDArray[np.float32]:
     assert response.status == 200, f"{payload.path} answered {response.status}: {body[:300]!r}"
     header_length = response.getheader(HEADER_LENGTH)
     head = json.loads(body if header_length is None else body[: int(header_length)])
+    if "predictions" in head:
+        return np.array(head["predictions"], np.float32).ravel()
     (output,) = head["outputs"]
     assert output["datatype"] == "FP32", output
     if header_length is None:
         return np.array(output["data"], np.float32).ravel()
     return np.frombuffer(body[int(header_length) :], np.float32)
+
+
+def _numbers(row: NDArray[Any]) -> list[float | int]:
+    """Through text of the shortest form: a float32 spelled as a double would be twice as long as what clients send."""
+    return [float(str(value)) if row.dtype.kind == "f" else int(value) for value in row.flat]
 
 
 def _path(model: ReferenceModel) -> str:

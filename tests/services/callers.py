@@ -19,6 +19,7 @@ class Call(NamedTuple):
     body: dict[str, Any] | bytes
     headers: Mapping[str, str] | None = None
     delay_s: float = 0.0
+    route: str = "/v2/models/{model}/infer"
 
 
 class Reply(NamedTuple):
@@ -63,7 +64,7 @@ async def _call(session: aiohttp.ClientSession, server: RunningServer, call: Cal
     body = json.dumps(call.body).encode() if isinstance(call.body, dict) else call.body
     headers = {"Content-Type": "application/json"} | dict(call.headers or {})
     start = time.monotonic()
-    async with session.post(f"{server.url}/v2/models/{call.model}/infer", data=body, headers=headers) as answer:
+    async with session.post(server.url + call.route.format(model=call.model), data=body, headers=headers) as answer:
         content = await answer.read()
         now = time.monotonic()
         names = {name.lower(): value for name, value in answer.headers.items()}

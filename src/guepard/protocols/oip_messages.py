@@ -107,6 +107,7 @@ def known_datatype(name: str, datatype: str) -> str:
     return datatype
 
 
+_MAX_TEXT = 512  # a decoder quotes the name of a field that it does not know, however long
 _PATH = re.compile(r" - at `(\$.*)`$")
 
 
@@ -125,7 +126,7 @@ def refuse(error: Exception, where: str = "request body") -> NoReturn:
             text = text[: found.start()]
             path = found[1].removeprefix("$").removeprefix(".")
             field = path if where == "request body" else f"{where}{path}"
-        raise InputError(f"{field}: {text[0].lower()}{text[1:]}".replace("`", "")) from None
+        raise InputError(f"{field}: {text[0].lower()}{text[1:_MAX_TEXT]}".replace("`", "")) from None
     if isinstance(error, msgspec.DecodeError):
         raise InputError(f"{where}: not valid JSON ({error})") from None
     if isinstance(error, UnicodeDecodeError):

@@ -28,6 +28,7 @@ from guepard.protocols import brain_float
 from guepard.protocols.oip_json import encode_array, nest, nested_strings, refuse_non_finite
 from guepard.protocols.oip_messages import refuse
 from guepard.protocols.oip_parameters import apply_parameters
+from guepard.protocols.reply_format import flag
 from guepard.protocols.v1_messages import PredictTypes, WirePredict, raw_decoder
 from guepard.protocols.v1_values import ValueReader
 
@@ -87,7 +88,7 @@ class V1Codec:
         request = InferenceRequest(tensors, sender, request_start)
         request.reply_format = form
         if message.parameters:
-            if message.parameters.get("binary_data_output"):
+            if flag("parameters.binary_data_output", message.parameters.get("binary_data_output", False)):
                 raise InputError("parameters.binary_data_output: predict answers in JSON; use the V2 infer route")
             apply_parameters(request, message.parameters)
         return request
@@ -220,7 +221,9 @@ def _encode(spec: TensorSpec, array: Array) -> bytes:
     """An output as JSON, nested as its shape. Names that end in `_bytes` ask for Base64, as in TensorFlow Serving."""
     if spec.datatype.kind == "bytes" and spec.name.endswith("_bytes"):
         return orjson.dumps(_base64(array))
-    return encode_array(spec, array if array.ndim or spec.datatype.kind == "bytes" else array[()])
+    if array.ndim == 0 and spec.datatype.kind != "bytes":
+        array = _scalars(spec, array)
+    return encode_array(spec, array)
 
 
 def _encode_rows(specs: Sequence[TensorSpec], outputs: Sequence[Array]) -> bytes:
@@ -235,10 +238,19 @@ def _encode_rows(specs: Sequence[TensorSpec], outputs: Sequence[Array]) -> bytes
                 array = brain_float.to_float32(array)
             if not np.isfinite(array).all():
                 refuse_non_finite(spec)
-        columns.append(array)
+        columns.append(_scalars(spec, array) if array.ndim == 1 else array)
     names = [spec.name for spec in specs]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     return orjson.dumps(rows, None, _NUMPY)
+
+
+def _scalars(spec: TensorSpec, array: Array) -> Any:
+    """`array`, of at most one dimension, in a form whose elements orjson writes one by one.
+
+    Floats stay numpy's, so that they are written with the digits of their own precision. Integers become Python's:
+    numpy has more types for them than orjson knows outside of arrays.
+    """
+    return array[()] if spec.datatype.kind == "float" else array.tolist()
 
 
 def _base64(array: Array) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from guepard.core.errors import Unsupported
 from guepard.core.tensor import TensorSpec
 from guepard.protocols.oip_messages import ELEMENT_TYPES, Parameters, ShortText, nested
 
@@ -55,6 +56,7 @@ class PredictTypes:
 
     A row of an input nests as `row_dims` say. Where those are all 1, it may be the element itself as well.
     Without batches the rows are what the tensor's first dimension counts, and an input without dimensions has none.
+    Raises: Unsupported for a name that needs escapes in JSON.
     """
 
     def __init__(self, inputs: Sequence[TensorSpec], batched: bool) -> None:
@@ -77,7 +79,11 @@ class PredictTypes:
         for spec, field, kind in sorted(zip(inputs, self.fields, types, strict=True), key=lambda one: one[0].optional):
             fields.append((field, kind | UnsetType, UNSET) if spec.optional else (field, kind))
         names = {field: spec.name for spec, field in zip(inputs, self.fields, strict=True)}
-        return msgspec.defstruct(name, fields, rename=names, forbid_unknown_fields=True, gc=False)
+        try:
+            return msgspec.defstruct(name, fields, rename=names, forbid_unknown_fields=True, gc=False)
+        except ValueError:  # quotes, backslashes and control characters
+            told = ", ".join(repr(name) for name in names.values())
+            raise Unsupported(f"predict cannot spell the input names {told}; use the V2 infer route") from None
 
 
 def row_dims(spec: TensorSpec, batched: bool) -> tuple[int, ...]:

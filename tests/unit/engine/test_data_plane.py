@@ -32,6 +32,15 @@ def test_any_other_version(plane: DataPlane, version: str) -> None:
         plane.lookup("m", version)
 
 
+def test_any_label(plane: DataPlane) -> None:
+    with pytest.raises(NotFound, match="model 'm' has no label 'stable'"):
+        plane.lookup("m", label="stable")
+
+
+def test_names_are_of_all_that_are_known(plane: DataPlane) -> None:
+    assert plane.names() == ["broken", "coming", "m"]
+
+
 def test_an_unknown_model(plane: DataPlane) -> None:
     with pytest.raises(NotFound, match="unknown model 'nope'"):
         plane.lookup("nope")

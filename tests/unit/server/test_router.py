@@ -14,6 +14,10 @@ ROUTES = [
     Route("GET", "/v2/models/{model}/versions/{version}", Endpoint("version")),
     Route("GET", "/v2/things", Endpoint("list")),
     Route("POST", "/v2/things", Endpoint("make")),
+    Route("GET", "/v1/models/{model}", Endpoint("status")),
+    Route("POST", "/v1/models/{model}:predict", Endpoint("predict")),
+    Route("POST", "/v1/models/special:predict", Endpoint("special")),
+    Route("POST", "/v1/models/{model}/versions/{version}:predict", Endpoint("predict version")),
 ]
 
 
@@ -40,6 +44,13 @@ def asked(method: str, path: str) -> RequestHead:
         ("GET", "/v2/models/" + "a" * 5_000, "model", {"model": "a" * 5_000}),
         ("GET", "/v2/things", "list", {}),
         ("POST", "/v2/things", "make", {}),
+        ("POST", "/v1/models/a:predict", "predict", {"model": "a"}),
+        ("POST", "/v1/models/a%3Apredict", "predict", {"model": "a"}),
+        ("POST", "/v1/models/a:predict:predict", "predict", {"model": "a:predict"}),
+        ("POST", "/v1/models/special:predict", "special", {}),
+        ("POST", "/v1/models/a/versions/1:predict", "predict version", {"model": "a", "version": "1"}),
+        ("GET", "/v1/models/a:predicts", "status", {"model": "a:predicts"}),
+        ("GET", "/v1/models/:predict", "status", {"model": ":predict"}),
     ],
 )
 def test_routes(router: Router, method: str, path: str, label: str, params: dict[str, str]) -> None:
@@ -67,6 +78,8 @@ def test_anything_else_is_not_found(router: Router, path: str) -> None:
         ("POST", "/v2/models/a", "GET, HEAD"),
         ("DELETE", "/v2/things", "GET, HEAD, POST"),
         ("get", "/v2/things", "GET, HEAD, POST"),
+        ("GET", "/v1/models/a:predict", "POST"),
+        ("POST", "/v1/models/a", "GET, HEAD"),
     ],
 )
 def test_a_wrong_method_is_told_the_right_ones(router: Router, method: str, path: str, allow: str) -> None:

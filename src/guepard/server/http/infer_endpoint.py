@@ -19,6 +19,7 @@ from guepard.server.http.request_head import RequestHead
 from guepard.server.http.response_writer import JSON_TYPE
 from guepard.server.request_options import priority_level, timeout_ns
 
+
 class Codec(Protocol):
     """Reads requests to one model and writes its answers."""
 

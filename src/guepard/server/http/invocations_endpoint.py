@@ -20,15 +20,15 @@ from guepard.server.http.endpoint import Body, Buffer, Exchange
 from guepard.server.http.infer_endpoint import InferEndpoint
 from guepard.server.http.media_type import INFER_TYPES, check_media_type
 from guepard.server.http.request_head import RequestHead
+from guepard.server.http.v1_operations import SAGEMAKER_BINARY
 
-_BINARY_TYPE = "application/vnd.sagemaker-triton.binary+json"
 _HEADER_SIZE = re.compile(r"json-header-size=([0-9]{1,15})", re.ASCII)
 _LENGTH = b"inference-header-content-length"
 _TARGET = b"x-amzn-sagemaker-target-model"
 
 
 class _OipInvocation(InferEndpoint):
-    binary_headers = b"%b" + f"content-type: {_BINARY_TYPE};json-header-size=%d\r\n".encode()
+    binary_headers = b"%b" + f"content-type: {SAGEMAKER_BINARY};json-header-size=%d\r\n".encode()
 
 
 class _Note(NamedTuple):
@@ -50,11 +50,11 @@ class InvocationsEndpoint:
         self._v1 = InferEndpoint(label, data_plane, V1Codec)
 
     def check(self, head: RequestHead) -> None:
-        check_media_type(head, INFER_TYPES | {_BINARY_TYPE})
+        check_media_type(head, INFER_TYPES | {SAGEMAKER_BINARY})
         head.params = {"model": self._target(head)}
         oip, v1 = copy.copy(head), copy.copy(head)
         content_type = head.text(b"content-type")
-        if content_type is not None and content_type.lower().startswith(_BINARY_TYPE):
+        if content_type is not None and content_type.lower().startswith(SAGEMAKER_BINARY):
             plain = head.headers | {b"content-type": b"application/octet-stream"}
             oip.headers, v1.headers = plain | {_LENGTH: _header_size(content_type)}, plain
         self._oip.check(oip)
@@ -93,4 +93,4 @@ def _header_size(content_type: str) -> bytes:
         found = _HEADER_SIZE.fullmatch(parameter.strip())
         if found:
             return found[1].encode()
-    raise InputError(f"Content-Type: {_BINARY_TYPE} needs ;json-header-size=N, the length of the JSON part")
+    raise InputError(f"Content-Type: {SAGEMAKER_BINARY} needs ;json-header-size=N, the length of the JSON part")

@@ -22,9 +22,9 @@ from guepard.server.http.operation import (
 )
 from guepard.telemetry.model_stat import ModelStat
 
-_SERVER = Tag("Server", "The server as a whole.")
-_MODELS = Tag("Models", "What is known of a model. Without a version in the path: whichever serves.")
-_INFERENCE = Tag("Inference", "Asking a model.")
+SERVER = Tag("Server", "The server as a whole.")
+MODELS = Tag("Models", "What is known of a model. Without a version in the path: whichever serves.")
+INFERENCE = Tag("Inference", "Asking a model.")
 _STATISTICS = Tag("Statistics", "Counts and durations, in Triton's JSON form. Needs the verb `observe`.")
 _REPOSITORY = Tag("Repository", "Which models there are; loading and unloading them. Needs the verb `manage`.")
 
@@ -123,7 +123,7 @@ _OUTPUT_PARAMETERS = Component(
     _object({}, {"binary_data": {**_FLAG, "description": "The data comes as bytes behind the JSON."}}),
 )
 _WHOLE = {"anyOf": [_COUNT, {"type": "string", "pattern": "^[0-9]{1,19}$"}]}
-_REQUEST_PARAMETERS = Component(
+REQUEST_PARAMETERS = Component(
     "InferenceParameters",
     {
         "type": "object",
@@ -154,7 +154,7 @@ _WANTED_OUTPUT = Component(
     "RequestedOutput",
     _object({"name": _SHORT_TEXT}, {"parameters": _or_null(_OUTPUT_PARAMETERS)}),
 )
-_INFERENCE_REQUEST = Component(
+INFERENCE_REQUEST = Component(
     "InferenceRequest",
     _object(
         {"inputs": {"type": "array", "items": _INPUT, "maxItems": MAX_TENSORS}},
@@ -168,7 +168,7 @@ _INFERENCE_REQUEST = Component(
                     "description": "What to return, in this order; everything where it is left out.",
                 }
             ),
-            "parameters": _or_null(_REQUEST_PARAMETERS),
+            "parameters": _or_null(REQUEST_PARAMETERS),
         },
     ),
 )
@@ -182,7 +182,7 @@ _OUTPUT = Component(
         },
     ),
 )
-_INFERENCE_RESPONSE = Component(
+INFERENCE_RESPONSE = Component(
     "InferenceResponse",
     _object(
         {"model_name": _TEXT, "model_version": _TEXT, "outputs": _list(_OUTPUT)},
@@ -209,11 +209,11 @@ INFERENCE_HEADERS = (
 # Operations
 
 SERVER_METADATA = Operation(
-    _SERVER, "Name, version and extensions of the server", answers("The server's metadata.", _SERVER_METADATA)
+    SERVER, "Name, version and extensions of the server", answers("The server's metadata.", _SERVER_METADATA)
 )
-LIVE = Operation(_SERVER, "Whether the event loop turns", answers("It does.", _object({"live": {"const": True}})))
+LIVE = Operation(SERVER, "Whether the event loop turns", answers("It does.", _object({"live": {"const": True}})))
 READY = Operation(
-    _SERVER,
+    SERVER,
     "Whether every required model serves",
     {
         200: Answer("They do.", {JSON: _object({"ready": {"const": True}})}),
@@ -224,19 +224,19 @@ READY = Operation(
     },
 )
 MODEL_METADATA = Operation(
-    _MODELS,
+    MODELS,
     "Inputs, outputs and platform of a model",
     answers("The model's metadata.", _MODEL_METADATA),
     refusals=(404,),
 )
 MODEL_READY = Operation(
-    _MODELS,
+    MODELS,
     "Whether a model serves",
     answers("It does.", _object({"name": _TEXT, "ready": {"const": True}})),
     refusals=(404,),
 )
 MODEL_CONFIG = Operation(
-    _MODELS,
+    MODELS,
     "The configuration in force",
     answers("Triton's model configuration in its JSON form, with what was decided at load.", _MODEL_CONFIG),
     refusals=(404,),
@@ -248,12 +248,12 @@ ALL_STATISTICS = Operation(
     _STATISTICS, "Statistics of all models", answers("An entry for each model that serves.", _STATISTICS_OF_MODELS)
 )
 INFER = Operation(
-    _INFERENCE,
+    INFERENCE,
     "Ask a model",
     {
         200: Answer(
             "The outputs: as JSON, or as bytes behind the JSON where the request asks for binary data.",
-            {JSON: _INFERENCE_RESPONSE, BINARY: {"type": "string", "format": "binary"}},
+            {JSON: INFERENCE_RESPONSE, BINARY: {"type": "string", "format": "binary"}},
             {
                 "Guepard-Model-Version": {
                     "description": "The version that answered.",
@@ -269,7 +269,7 @@ INFER = Operation(
     "only its beginning is JSON and tensors follow as bytes; a length of 0 makes the whole body the data of the "
     "model's only input.",
     body=Body(
-        {JSON: _INFERENCE_REQUEST, BINARY: {"type": "string", "format": "binary"}},
+        {JSON: INFERENCE_REQUEST, BINARY: {"type": "string", "format": "binary"}},
         required=True,
         takes_questions=True,
     ),

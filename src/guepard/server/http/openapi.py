@@ -20,6 +20,7 @@ _MODEL = "model"
 PATH_PARAMETERS: dict[str, tuple[str, Document]] = {
     _MODEL: ("The name of a model.", {"type": "string", "pattern": f"^{NAME_PATTERN.pattern}$"}),
     "version": ("A version of the model.", {"type": "string", "minLength": 1}),
+    "label": ("A label of a version. There are none yet: 404.", {"type": "string", "minLength": 1}),
 }
 
 # What a request may meet on any route: see docs/reference/errors.md.

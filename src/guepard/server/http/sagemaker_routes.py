@@ -3,6 +3,7 @@
 from guepard.core.errors import NotReady
 from guepard.engine.data_plane import DataPlane
 from guepard.server.documents import Documents
+from guepard.server.http import v1_operations as operations
 from guepard.server.http.document_endpoint import Document, DocumentRequest, document_route
 from guepard.server.http.invocations_endpoint import InvocationsEndpoint
 from guepard.server.http.router import Route
@@ -17,8 +18,8 @@ class SageMakerRoutes:
 
     def routes(self) -> list[Route]:
         return [
-            document_route("GET", "/ping", self._ping),
-            Route("POST", _INVOCATIONS, InvocationsEndpoint(_INVOCATIONS, self._data_plane)),
+            document_route("GET", "/ping", self._ping, operation=operations.PING),
+            Route("POST", _INVOCATIONS, InvocationsEndpoint(_INVOCATIONS, self._data_plane), operations.INVOCATIONS),
         ]
 
     def _ping(self, request: DocumentRequest) -> Document:

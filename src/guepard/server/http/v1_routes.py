@@ -4,6 +4,7 @@ from guepard.core.errors import Unsupported
 from guepard.engine.data_plane import DataPlane
 from guepard.protocols.v1_json import V1Codec
 from guepard.server.documents import Documents
+from guepard.server.http import v1_operations as operations
 from guepard.server.http.document_endpoint import Document, DocumentRequest, Handler, document_route
 from guepard.server.http.infer_endpoint import InferEndpoint
 from guepard.server.http.response_writer import JSON_TYPE
@@ -26,15 +27,17 @@ class V1Routes:
         self._documents = documents
 
     def routes(self) -> list[Route]:
-        found = [document_route("GET", "/v1/models", self._models)]
+        found = [document_route("GET", "/v1/models", self._models, operation=operations.MODEL_LIST)]
         for template in _TEMPLATES:
             predict = f"{template}:predict"
             found += [
-                document_route("GET", template, self._model),
-                document_route("GET", f"{template}/metadata", self._metadata),
-                Route("POST", predict, InferEndpoint(predict, self._data_plane, V1Codec)),
+                document_route("GET", template, self._model, operation=operations.MODEL_STATUS),
+                document_route("GET", f"{template}/metadata", self._metadata, operation=operations.SIGNATURE_DEF),
+                Route("POST", predict, InferEndpoint(predict, self._data_plane, V1Codec), operations.PREDICT),
                 *[
-                    document_route("POST", f"{template}:{verb}", self._not_served(verb, why))
+                    document_route(
+                        "POST", f"{template}:{verb}", self._not_served(verb, why), operation=operations.NOT_SERVED
+                    )
                     for verb, why in _NOT_SERVED.items()
                 ],
             ]
