@@ -119,11 +119,28 @@ class RawClient:
             name, _, value = line.partition(": ")
             assert name.lower() not in headers, f"{name} is given twice"
             headers[name.lower()] = value
-        length = 0 if to_head or status.startswith("1") else int(headers["content-length"])
+        if to_head or status.startswith("1"):
+            return Answer(int(status), headers, b"")
+        if "transfer-encoding" in headers:
+            assert headers["transfer-encoding"] == "chunked"
+            assert "content-length" not in headers
+            return Answer(int(status), headers, b"".join(iter(self._chunk, b"")))
+        return Answer(int(status), headers, self._take(int(headers["content-length"])))
+
+    def _chunk(self) -> bytes:
+        """The next chunk of an answer; the last one is empty."""
+        while b"\r\n" not in self._received:
+            self._receive()
+        size, _, self._received = self._received.partition(b"\r\n")
+        chunk = self._take(int(size, 16))
+        assert self._take(2) == b"\r\n"
+        return chunk
+
+    def _take(self, length: int) -> bytes:
         while len(self._received) < length:
             self._receive()
-        body, self._received = self._received[:length], self._received[length:]
-        return Answer(int(status), headers, body)
+        taken, self._received = self._received[:length], self._received[length:]
+        return taken
 
     def rest(self) -> bytes:
         """What else comes until the server closes."""

@@ -98,7 +98,13 @@ class PayloadTooLarge(GuepardError):
 
 
 class UnsupportedMediaType(GuepardError):
+    """`accept_encoding` lists the codings that are read, as the header of that name wants them, where one was not."""
+
     code = ErrorCode.UNSUPPORTED_MEDIA_TYPE
+
+    def __init__(self, message: str, *, accept_encoding: str | None = None) -> None:
+        super().__init__(message)
+        self.accept_encoding = accept_encoding
 
 
 class HeadersTooLarge(GuepardError):

@@ -4,7 +4,7 @@ Everything that can be known before a request comes is made once: which decoder 
 bytes that stand before each output's data for every shape that has been answered.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -21,10 +21,12 @@ from guepard.protocols import oip_binary, oip_json
 from guepard.protocols.oip_binary import encode_array as encode_binary
 from guepard.protocols.oip_binary_head import BinaryHead
 from guepard.protocols.oip_json import encode_array as encode_json
+from guepard.protocols.oip_large_json import LARGE, JsonOutput, LargeJson, weight
 from guepard.protocols.oip_messages import WireRequest, request_decoder
 from guepard.protocols.reply_format import BINARY, JSON, ReplyFormat, describe
 
 Buffer = bytes | memoryview
+_Pairs = Sequence[tuple[TensorSpec, Array]]
 
 _MEMO_LIMIT = 256
 _MEMO_BYTES = 2_048
@@ -113,8 +115,12 @@ class OipCodec:
 
     # Answers
 
-    def encode(self, request: InferenceRequest, response: InferenceResponse) -> tuple[int | None, Sequence[Buffer]]:
+    def encode(
+        self, request: InferenceRequest, response: InferenceResponse
+    ) -> tuple[int | None, Sequence[Buffer] | LargeJson]:
         """The body of an answer and, where tensors follow it as bytes, the length of its JSON part.
+
+        A body of much JSON is a LargeJson, which has not been checked yet, and knows the length only once written.
 
         Raises: NotAcceptable.
         """
@@ -128,16 +134,21 @@ class OipCodec:
             return self._encode_binary(opening, request.reply_format, pairs)
         heads = self._heads
         written = []
+        total = 0
         for spec, array in pairs:
+            total += array.size if spec.plain else weight(spec, array)
+            if total > LARGE:
+                return None, self._in_slices(opening, request.reply_format, pairs)
             head = heads.get((spec.name, array.shape)) or self._head(spec, array.shape)
             written.append(b'%b"data":%b}' % (head, encode_json(spec, array.reshape(-1))))
         return None, (b'%b"outputs":[%b]}' % (opening, b",".join(written)),)
 
     def _encode_binary(
-        self, opening: bytes, reply_format: ReplyFormat, pairs: Iterable[tuple[TensorSpec, Array]]
-    ) -> tuple[int | None, Sequence[Buffer]]:
+        self, opening: bytes, reply_format: ReplyFormat, pairs: _Pairs
+    ) -> tuple[int | None, Sequence[Buffer] | LargeJson]:
         written: list[bytes] = []
         buffers: list[Buffer] = []
+        total = 0
         for spec, array in pairs:
             head = self._heads.get((spec.name, array.shape)) or self._head(spec, array.shape)
             if reply_format.is_binary(spec.name):
@@ -145,9 +156,25 @@ class OipCodec:
                 written.append(b'%b"parameters":{"binary_data_size":%d}}' % (head, len(data)))
                 buffers.append(data)
             else:
+                total += weight(spec, array)
+                if total > LARGE:
+                    return None, self._in_slices(opening, reply_format, pairs)
                 written.append(b'%b"data":%b}' % (head, encode_json(spec, array.reshape(-1))))
         text = b'%b"outputs":[%b]}' % (opening, b",".join(written))
         return (len(text) if buffers else None), (text, *buffers)
+
+    def _in_slices(self, opening: bytes, reply_format: ReplyFormat, pairs: _Pairs) -> LargeJson:
+        outputs: list[JsonOutput | bytes] = []
+        buffers: list[Buffer] = []
+        for spec, array in pairs:
+            head = self._heads.get((spec.name, array.shape)) or self._head(spec, array.shape)
+            if reply_format.is_binary(spec.name):
+                data = encode_binary(spec.datatype.name, array)
+                outputs.append(b'%b"parameters":{"binary_data_size":%d}}' % (head, len(data)))
+                buffers.append(data)
+            else:
+                outputs.append(JsonOutput(head, spec, array))
+        return LargeJson(opening, outputs, buffers)
 
     def _head(self, spec: TensorSpec, shape: tuple[int, ...]) -> bytes:
         """What stands before an output's data. Kept for the next answer of that shape."""

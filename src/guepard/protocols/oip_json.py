@@ -176,15 +176,8 @@ def encode_array(spec: TensorSpec, array: Array) -> bytes:
         array = brain_float.to_float32(array)
     text = _dumps(array, None, _NUMPY)
     if b"l" in text and spec.datatype.kind == "float":  # null is how orjson writes what JSON has no number for
-        refuse_non_finite(spec)
+        raise no_number(spec)
     return text
-
-
-def refuse_non_finite(spec: TensorSpec) -> NoReturn:
-    """Raises: NotAcceptable, always."""
-    raise NotAcceptable(
-        f"output {spec.name!r} holds NaN or an infinity, which JSON cannot carry; ask for it as binary data (OIP V2)"
-    )
 
 
 def nested_strings(spec: TensorSpec, array: Array) -> Any:
@@ -192,10 +185,7 @@ def nested_strings(spec: TensorSpec, array: Array) -> Any:
     try:
         texts = [element.decode() for element in array.ravel().tolist()]
     except UnicodeDecodeError:
-        raise NotAcceptable(
-            f"output {spec.name!r} holds bytes that are not UTF-8, which JSON cannot carry; "
-            "ask for it as binary data (OIP V2)"
-        ) from None
+        raise no_text(spec) from None
     return texts if array.ndim == 1 else nest(texts, array.shape)
 
 
@@ -204,3 +194,16 @@ def nest(elements: Sequence[object], shape: Sequence[int]) -> Any:
     array = np.empty(len(elements), object)
     array[:] = elements
     return array.reshape(shape).tolist()
+
+
+def no_number(spec: TensorSpec) -> NotAcceptable:
+    return NotAcceptable(
+        f"output {spec.name!r} holds NaN or an infinity, which JSON cannot carry; ask for it as binary data (OIP V2)"
+    )
+
+
+def no_text(spec: TensorSpec) -> NotAcceptable:
+    return NotAcceptable(
+        f"output {spec.name!r} holds bytes that are not UTF-8, which JSON cannot carry; "
+        "ask for it as binary data (OIP V2)"
+    )

@@ -25,7 +25,7 @@ from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse, ResponseSender
 from guepard.core.tensor import Array, Tensor, TensorSpec
 from guepard.protocols import brain_float
-from guepard.protocols.oip_json import encode_array, nest, nested_strings, refuse_non_finite
+from guepard.protocols.oip_json import encode_array, nest, nested_strings, no_number
 from guepard.protocols.oip_messages import refuse
 from guepard.protocols.oip_parameters import apply_parameters
 from guepard.protocols.reply_format import flag
@@ -237,7 +237,7 @@ def _encode_rows(specs: Sequence[TensorSpec], outputs: Sequence[Array]) -> bytes
             if not spec.plain:
                 array = brain_float.to_float32(array)
             if not np.isfinite(array).all():
-                refuse_non_finite(spec)
+                raise no_number(spec)
         columns.append(_scalars(spec, array) if array.ndim == 1 else array)
     names = [spec.name for spec in specs]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -26,6 +26,7 @@ from guepard.limits.cpu_budget import cpu_budget
 from guepard.limits.memory_limit import default_inflight_bytes
 from guepard.server.documents import Documents, Readiness
 from guepard.server.http.api_routes import api_routes
+from guepard.server.http.coders import Coders
 from guepard.server.http.context import HttpContext, HttpLimits
 from guepard.server.http.guard import Guard
 from guepard.server.http.metrics_routes import MetricsRoutes
@@ -124,8 +125,9 @@ class Application:
             )
             self._access_log = AccessLog(settings.logging.sample_rate, monotonic_ns)
             metrics_router = Router(MetricsRoutes(registry, guard).routes(), "this port serves /metrics")
+            coders = Coders()
             contexts = [
-                HttpContext(routes, _limits(options), admission, registry, self._access_log)
+                HttpContext(routes, _limits(options), admission, registry, self._access_log, coders)
                 for routes in (router, metrics_router)
             ]
             api_context, metrics_context = contexts

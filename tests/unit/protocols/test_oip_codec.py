@@ -12,6 +12,7 @@ from guepard.core.request import NO_PARAMETERS, InferenceRequest
 from guepard.core.response import NOBODY, InferenceResponse
 from guepard.core.tensor import TensorSpec
 from guepard.protocols.oip_codec import OipCodec
+from guepard.protocols.oip_large_json import LargeJson
 from guepard.protocols.reply_format import BINARY, JSON
 from tests.unit.protocols.requests import (
     X,
@@ -37,6 +38,7 @@ def answer(
     for name, value in fields.items():
         setattr(request, name, value)
     length, parts = codec.encode(request, InferenceResponse(codec.config, outputs, parameters))
+    assert not isinstance(parts, LargeJson)
     return length, b"".join(parts)
 
 

@@ -14,17 +14,20 @@ from collections.abc import Sequence
 from time import monotonic_ns
 from typing import cast
 
-from guepard.core.errors import Draining, GuepardError, InternalError, RequestTimeout, Unsupported
+from guepard.core.errors import GuepardError, InternalError, Unsupported
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.engine.taker import Taker
 from guepard.protocols.error_body import error_body, http_status
-from guepard.server.http import response_writer
+from guepard.server.http import answer_coding, response_writer
 from guepard.server.http.access import log_exchange
+from guepard.server.http.answer_coding import BodyPieces
+from guepard.server.http.backlog import Backlog
 from guepard.server.http.context import HttpContext
-from guepard.server.http.endpoint import Buffer
+from guepard.server.http.endpoint import Buffer, Pieces, Work
 from guepard.server.http.head_memo import HEAD_END
 from guepard.server.http.message_reader import Message, MessageReader
+from guepard.server.http.piece_sender import PieceSender
 from guepard.server.http.request_head import RequestHead
 from guepard.server.http.response_writer import STATUS_LINES
 from guepard.server.request_id import new_request_id
@@ -34,10 +37,6 @@ log = logging.getLogger(__name__)
 _MAX_AHEAD = 16
 _VIEW_FROM = 16_384  # bodies from here on are viewed rather than copied out of the read buffer
 _LINGER_NS = 2_000_000_000
-_DRAIN_PAUSE_NS = 1_000_000_000
-# The slowest that a large body may come: so many pauses of body_timeout in all, and 16 KiB/s.
-_PAUSES = 10
-_NS_PER_BYTE = 1_000_000_000 // 16_384
 _CLIENT_CLOSED_REQUEST = 499
 
 
@@ -47,25 +46,25 @@ class HttpConnection(asyncio.Protocol):
     __slots__ = (
         "_advancing",
         "_ahead",
+        "_backlog",
         "_busy",
         "_closing",
         "_context",
         "_eof",
         "_head",
         "_heads",
-        "_held",
         "_lingering",
         "_permit",
         "_quiet",
         "_reader",
         "_request",
+        "_request_id",
         "_responses",
         "_since",
         "_started",
         "_taker",
         "_transport",
-        "_unsent",
-        "_write_paused",
+        "_work",
     )
 
     def __init__(self, context: HttpContext) -> None:
@@ -79,7 +78,9 @@ class HttpConnection(asyncio.Protocol):
         self._started = 0
         self._permit = 0
         self._request: InferenceRequest | None = None
+        self._request_id: str | None = None  # the one that an error was given
         self._taker: Taker
+        self._work: Work | None = None
         self._responses: list[InferenceResponse] = []
         # The requests behind it.
         self._ahead: deque[Message] = deque()
@@ -90,9 +91,7 @@ class HttpConnection(asyncio.Protocol):
         self._closing = False
         self._lingering = False
         self._eof = False
-        self._write_paused = 0  # since when the client has not read
-        self._unsent = 0
-        self._held = 0  # bytes of unread answers that the admission counts
+        self._backlog = Backlog(context.admission)
 
     # asyncio.Protocol
 
@@ -130,10 +129,8 @@ class HttpConnection(asyncio.Protocol):
         Or it has closed its socket, which looks the same until something is sent to it: see `_probe`.
         """
         self._eof = True
-        waits = self._busy or bool(self._ahead)
-        if waits:
-            self._probe()
-        return waits
+        self._probe()
+        return self._busy or bool(self._ahead)
 
     def connection_lost(self, exc: Exception | None) -> None:
         context = self._context
@@ -141,31 +138,30 @@ class HttpConnection(asyncio.Protocol):
         self._transport = None
         context.admission.release(self._permit)
         self._permit = 0
-        self._let_go()
+        self._backlog.end()
         self._drop_ahead()
         self._reader.drop()
         self._reader.deaf = True
-        if self._request is not None:
-            request, self._request = self._request, None
+        request, self._request = self._request, None
+        work, self._work = self._work, None
+        if work is not None:
+            work.cancel()
+        elif request is not None:
             self._taker.cancel(request)
-            log_exchange(context, self._head, _CLIENT_CLOSED_REQUEST, monotonic_ns(), self._started, 0, request=request)
+        if work is not None or request is not None:
+            out, now = (work.bytes_out if work is not None else 0), monotonic_ns()
+            log_exchange(context, self._head, _CLIENT_CLOSED_REQUEST, now, self._started, out, request=request)
 
     def pause_writing(self) -> None:
         """The client does not read what it has asked for, and gets no further answers until it does."""
-        self._write_paused = monotonic_ns()
-        self._held = self._unsent = self._transport.get_write_buffer_size() if self._transport is not None else 0
-        self._context.admission.hold(self._held)
+        self._backlog.begin(self._unread, monotonic_ns())
 
     def resume_writing(self) -> None:
-        self._write_paused = 0
-        self._let_go()
+        self._backlog.end()
+        if self._work is not None:
+            self._work.resume()
         self._advance()
         self._settle()
-
-    def _let_go(self) -> None:
-        """What the client had not read counts no more: it has read it, or is gone."""
-        self._context.admission.release(self._held)
-        self._held = 0
 
     # Taking requests up
 
@@ -174,7 +170,7 @@ class HttpConnection(asyncio.Protocol):
         if self._closing:
             self._context.admission.release(message.permit)
             return
-        if not self._busy and not self._ahead and not self._write_paused:
+        if not self._busy and not self._ahead and not self._backlog.since:
             self._open(message)
             return
         self._ahead.append(message)
@@ -212,14 +208,14 @@ class HttpConnection(asyncio.Protocol):
     def _settle(self) -> None:
         """Note whether the connection is quiet now, so that a message may be taken up without the reader."""
         if not self._busy and not self._ahead:
-            self._quiet = not self._write_paused and self._reader.at_boundary
+            self._quiet = not self._backlog.since and self._reader.at_boundary
 
     def _advance(self) -> None:
         """Take up what was sent ahead, unless the client does not read what it has asked for."""
         if self._advancing:
             return
         self._advancing = True
-        while self._ahead and not self._busy and not self._write_paused:
+        while self._ahead and not self._busy and not self._backlog.since:
             self._open(self._ahead.popleft())
         self._advancing = False
         if self._transport is not None and len(self._ahead) < _MAX_AHEAD:
@@ -230,7 +226,18 @@ class HttpConnection(asyncio.Protocol):
         self._context.admission.release(sum([message.permit for message in self._ahead]))
         self._ahead.clear()
 
-    # Answering: Exchange and ResponseSender
+    # Answering: Exchange, ResponseSender and Outlet
+
+    def admit(self, size: int) -> None:
+        self._context.admission.acquire(size, held=self._permit)
+        self._permit += size
+
+    def wait_for(self, work: Work) -> None:
+        self._work = work
+
+    def begin_anew(self, head: RequestHead, body: Buffer) -> None:
+        self._work = None
+        self._begin(head, body, self._started, self._permit)
 
     def infer_with(self, request: InferenceRequest, taker: Taker) -> None:
         self._request = request
@@ -249,7 +256,10 @@ class HttpConnection(asyncio.Protocol):
             log.exception("an answer of %s could not be written", self._head.path)
             self.fail_with(InternalError("the answer could not be written; the server's log says why"))
             return
-        self._reply(200, headers, body, None)
+        if isinstance(body, Pieces):
+            self._send_pieces(200, headers, body, None)
+        else:
+            self._reply(200, headers, body, None)
 
     def finish(self, request: InferenceRequest) -> None:
         responses, self._responses = self._responses, []
@@ -263,6 +273,7 @@ class HttpConnection(asyncio.Protocol):
         self.fail_with(error)
 
     def fail_with(self, error: GuepardError) -> None:
+        self._work = None
         self._reply(http_status(error), response_writer.error_headers(error), (error_body(error),), error)
 
     def reply(self, status: int, headers: bytes, body: Sequence[bytes | memoryview]) -> None:
@@ -274,32 +285,68 @@ class HttpConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        context = self._context
         head = self._head
         length = 0
         for part in body:
             length += len(part)
-        if not head.keep_alive or (not self._ahead and (self._eof or context.draining or self._reader.deaf)):
-            self._closing = True
-            headers += response_writer.CLOSE
-        elif head.version == "1.0":
-            headers += response_writer.KEEP_ALIVE
-        request_id = None
-        if head.request_id:
-            headers += b"x-request-id: %b\r\n" % head.request_id
-        elif error is not None:
-            request_id = new_request_id()
-            headers += b"x-request-id: %b\r\n" % request_id.encode()
-        top = b"%b%b%bcontent-length: %d\r\n\r\n" % (STATUS_LINES[status], context.date.line, headers, length)
+        if length >= head.negotiated.coded_from:
+            coded = answer_coding.apply(head, headers, body, length)
+            if coded is None:
+                self._send_pieces(status, headers, BodyPieces(body), error)
+                return
+            headers, body, length = coded
+        framing = b"content-length: %d\r\n\r\n" % length if length >= 0 else b"\r\n"
+        top = self._top(status, headers, framing, error)
         if head.is_head:
             transport.write(top)
+            length = 0
         elif length <= response_writer.JOIN_LIMIT:
             transport.write(b"".join((top, *body)))
         else:
             transport.writelines([top, *body])
-        self._done(status, length, error, request_id)
+        self._done(status, length, error)
 
-    def _done(self, status: int, bytes_out: int, error: GuepardError | None, request_id: str | None) -> None:
+    def _top(self, status: int, headers: bytes, framing: bytes, error: GuepardError | None) -> bytes:
+        """The head of an answer. `framing` is its last header line, and the empty line."""
+        head = self._head
+        if not head.keep_alive or self._ends():
+            self._closing = True
+            headers += response_writer.CLOSE
+        elif head.version == "1.0":
+            headers += response_writer.KEEP_ALIVE
+        if head.request_id:
+            headers += b"x-request-id: %b\r\n" % head.request_id
+        elif error is not None:
+            self._request_id = new_request_id()
+            headers += b"x-request-id: %b\r\n" % self._request_id.encode()
+        return b"%b%b%b%b" % (STATUS_LINES[status], self._context.date.line, headers, framing)
+
+    def _ends(self) -> bool:
+        """Whether there will be no further request."""
+        return not self._ahead and (self._eof or self._context.draining or self._reader.deaf)
+
+    # Answers in pieces
+
+    def _send_pieces(self, status: int, headers: bytes, source: Pieces, error: GuepardError | None) -> None:
+        self._work = PieceSender(self, self._context.coders, self._head, status, headers, source, error)
+
+    @property
+    def is_blocked(self) -> bool:
+        return self._backlog.since > 0
+
+    def begin_answer(self, status: int, headers: bytes, framing: bytes, error: GuepardError | None) -> None:
+        self.write_pieces([self._top(status, headers, framing, error)])
+
+    def write_pieces(self, data: list[bytes | memoryview]) -> None:
+        if self._transport is not None:
+            self._transport.writelines(data)
+
+    def end_answer(self, status: int, bytes_out: int, error: GuepardError | None) -> None:
+        self._work = None
+        self._closing = self._closing or self._ends()
+        self._done(status, bytes_out, error)
+
+    def _done(self, status: int, bytes_out: int, error: GuepardError | None) -> None:
         """The answer is on its way: count it, then go on to the next request or close."""
         context = self._context
         head = self._head
@@ -307,16 +354,9 @@ class HttpConnection(asyncio.Protocol):
         started = self._started
         context.metrics.record_call(head.endpoint.label, status, now - started)
         if error is not None or context.access_log.wants(now):
+            request, request_id, self._request_id = self._request, self._request_id, None
             log_exchange(
-                context,
-                head,
-                status,
-                now,
-                started,
-                bytes_out,
-                request_id=request_id,
-                request=self._request,
-                error=error,
+                context, head, status, now, started, bytes_out, request_id=request_id, request=request, error=error
             )
         context.admission.release(self._permit)
         self._permit = 0
@@ -353,50 +393,36 @@ class HttpConnection(asyncio.Protocol):
             self._close()
 
     def _probe(self) -> None:
-        """Find out whether a client that has stopped sending is still there, by an interim answer.
+        """Find out whether a client that has stopped sending is still there, by an interim answer before its answer.
 
         A client that reads on skips it, as RFC 9110 section 15.2 demands. The kernel of one that has closed its socket
         answers with a reset, which ends the connection at the next probe, and its request with it.
         """
-        if self._transport is not None and self._head.version == "1.1":
+        waits = self._eof and (self._busy or self._ahead) and self._work is None
+        if waits and self._transport is not None and self._head.version == "1.1":
             self._transport.write(response_writer.CONTINUE)
 
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
+    @property
+    def _unread(self) -> int:
+        """Bytes of answers that the client has not taken yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
     def sweep(self, now: int) -> None:
         """Enforce the time limits. To be called about once a second."""
         limits = self._context.limits
-        reader = self._reader
         if self._lingering:
             if now - self._since > _LINGER_NS:
                 self.abort()
-        elif self._write_paused:
-            self._sweep_unread(now)
+        elif self._backlog.since:
+            if self._backlog.is_hopeless(self._unread, now, limits.body_timeout_ns):
+                self.abort()
         elif self._busy or self._ahead:
-            if self._eof:
-                self._probe()
-        elif reader.incoming is not None:
-            pause, whole = now - reader.since, now - reader.body_since
-            allowed = limits.body_timeout_ns
-            if self._context.draining and pause > _DRAIN_PAUSE_NS:
-                reader.refuse(Draining("the server is shutting down and the request body has not come"))
-            elif pause > allowed or whole > _PAUSES * allowed + reader.received * _NS_PER_BYTE:
-                reader.refuse(RequestTimeout("the request body did not arrive in time (body_timeout)"))
-        elif reader.head_bytes:
-            if now - reader.head_since > limits.header_timeout_ns:
-                reader.refuse(RequestTimeout("the request head did not arrive in time (header_timeout)"))
-        else:
+            self._probe()
+        elif not self._reader.sweep(now):
             first = self._head is self._context.router.no_head
             if now - self._since > (limits.header_timeout_ns if first else limits.keep_alive_ns):
                 self._close()
-
-    def _sweep_unread(self, now: int) -> None:
-        """Give up on a client that has not read a byte of its answers for as long as a body may take to go on."""
-        unsent = self._transport.get_write_buffer_size() if self._transport is not None else 0
-        if unsent < self._unsent:
-            self._unsent = unsent
-            self._write_paused = now
-        elif now - self._write_paused > self._context.limits.body_timeout_ns:
-            self.abort()

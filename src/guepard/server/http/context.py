@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from guepard.limits.admission import Admission
+from guepard.server.http.coders import Coders
 from guepard.server.http.head_memo import HeadMemo
 from guepard.server.http.response_writer import DateHeader
 from guepard.telemetry.access_log import AccessLog
@@ -34,6 +35,7 @@ class HttpContext:
     admission: Admission
     metrics: MetricsRegistry
     access_log: AccessLog
+    coders: Coders = field(default_factory=Coders)
     date: DateHeader = field(default_factory=DateHeader)
     heads: HeadMemo = field(default_factory=HeadMemo)
     connections: "set[HttpConnection]" = field(default_factory=set)

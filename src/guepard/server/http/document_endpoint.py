@@ -11,7 +11,7 @@ from guepard.core.errors import ErrorCode, GuepardError, InputError, InternalErr
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.protocols.error_body import STATUSES
-from guepard.server.http.endpoint import Body, Buffer, Exchange
+from guepard.server.http.endpoint import Body, Buffer, Exchange, Pieces
 from guepard.server.http.media_type import JSON_TYPES, check_media_type
 from guepard.server.http.operation import Operation
 from guepard.server.http.request_head import RequestHead
@@ -67,7 +67,9 @@ class DocumentEndpoint:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def write(self, head: RequestHead, request: InferenceRequest, response: InferenceResponse) -> tuple[bytes, Body]:
+    def write(
+        self, head: RequestHead, request: InferenceRequest, response: InferenceResponse
+    ) -> tuple[bytes, Body | Pieces]:
         raise AssertionError("a document route has no inference to answer")
 
 

@@ -1,6 +1,6 @@
 """What a route leads to, and how an answer gets back onto the wire."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from guepard.core.errors import GuepardError
@@ -11,6 +11,37 @@ from guepard.server.http.request_head import RequestHead
 
 Buffer = bytes | bytearray | memoryview
 Body = Sequence[bytes | memoryview]
+
+
+class Pieces:
+    """The body of an answer that is too large to be made in one go. Each step takes about a millisecond at most."""
+
+    def prepare(self) -> Iterator[None]:
+        """What has to be known before the status line goes out. Raises: GuepardError."""
+        return iter(())
+
+    def headers(self) -> bytes:
+        """Header lines that are known once it is prepared."""
+        return b""
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """The body. Raises nothing: what could go wrong has been found by `prepare`."""
+        raise NotImplementedError
+
+
+class Work(Protocol):
+    """What goes on beside the loop for one exchange, before its answer or while it is sent. `bytes_out` have left."""
+
+    @property
+    def bytes_out(self) -> int: ...
+
+    def cancel(self) -> None:
+        """The client has left."""
+        ...
+
+    def resume(self) -> None:
+        """The client has read what was held back for it."""
+        ...
 
 
 class Exchange(ResponseSender, Protocol):
@@ -24,6 +55,18 @@ class Exchange(ResponseSender, Protocol):
         ...
 
     def fail_with(self, error: GuepardError) -> None: ...
+
+    def admit(self, size: int) -> None:
+        """Count `size` bytes more among those that this exchange holds. Raises: Overloaded, PayloadTooLarge."""
+        ...
+
+    def wait_for(self, work: Work) -> None:
+        """Name what goes on for this exchange, so that it hears of the client."""
+        ...
+
+    def begin_anew(self, head: RequestHead, body: Buffer) -> None:
+        """Take the request for one with this head and this body."""
+        ...
 
     def infer_with(self, request: InferenceRequest, taker: Taker) -> None:
         """Name the inference request whose answer this exchange waits for, and who cancels it if the client leaves."""
@@ -47,6 +90,8 @@ class Endpoint(Protocol):
         """Begin to answer. Raises: GuepardError, which becomes the answer."""
         ...
 
-    def write(self, head: RequestHead, request: InferenceRequest, response: InferenceResponse) -> tuple[bytes, Body]:
+    def write(
+        self, head: RequestHead, request: InferenceRequest, response: InferenceResponse
+    ) -> tuple[bytes, Body | Pieces]:
         """Headers and body of an inference response. Raises: GuepardError."""
         ...

@@ -4,7 +4,8 @@ What a body and an answer look like is the codec's affair: OIP V2 (`/v2/models/{
 (`/v1/models/{model}:predict`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from guepard.core.errors import GuepardError, InputError
@@ -13,7 +14,8 @@ from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse, ResponseSender
 from guepard.engine.data_plane import DataPlane
 from guepard.engine.served_model import ServedModel
-from guepard.server.http.endpoint import Body, Buffer, Exchange
+from guepard.protocols.oip_large_json import LargeJson
+from guepard.server.http.endpoint import Body, Buffer, Exchange, Pieces
 from guepard.server.http.media_type import INFER_TYPES, check_media_type
 from guepard.server.http.request_head import RequestHead
 from guepard.server.http.response_writer import JSON_TYPE
@@ -32,7 +34,7 @@ class Codec(Protocol):
         self, body: bytes | memoryview, header_length: int, sender: ResponseSender, request_start: int
     ) -> InferenceRequest: ...
 
-    def encode(self, request: InferenceRequest, response: InferenceResponse) -> tuple[int | None, Body]:
+    def encode(self, request: InferenceRequest, response: InferenceResponse) -> tuple[int | None, Body | LargeJson]:
         """The body of an answer and, where tensors follow its JSON as bytes, the length of that JSON."""
         ...
 
@@ -67,6 +69,32 @@ class _Note(NamedTuple):
 
 def version_header(config: ModelConfig) -> bytes:
     return b"guepard-model-version: %b\r\n" % config.version.encode()
+
+
+class _LargeAnswer(Pieces):
+    """Where bytes follow the JSON, a header tells its length: the JSON is then written before the head goes out."""
+
+    def __init__(self, large: LargeJson, binary_headers: bytes) -> None:
+        self._large = large
+        self._binary_headers = binary_headers
+        self._text: list[bytes] = []
+
+    def prepare(self) -> Iterator[None]:
+        yield from self._large.check()
+        if self._large.binary:
+            for piece in self._large.text():
+                self._text.append(piece)
+                yield
+
+    def headers(self) -> bytes:
+        if not self._large.binary:
+            return JSON_TYPE
+        return self._binary_headers % (b"", sum(map(len, self._text)))
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        if self._large.binary:
+            return chain(self._text, self._large.binary)
+        return self._large.text()
 
 
 class InferEndpoint:
@@ -117,12 +145,16 @@ class InferEndpoint:
         exchange.infer_with(request, target.served)
         target.served.infer(request)
 
-    def write(self, head: RequestHead, request: InferenceRequest, response: InferenceResponse) -> tuple[bytes, Body]:
+    def write(
+        self, head: RequestHead, request: InferenceRequest, response: InferenceResponse
+    ) -> tuple[bytes, Body | Pieces]:
         target: Target = head.note.target
         codec, headers = target.codec, target.headers
         if response.config is not codec.config:  # answered by a version that has been replaced since
             codec, headers = self._make_codec(response.config), version_header(response.config)
         json_length, body = codec.encode(request, response)
+        if isinstance(body, LargeJson):
+            return headers, _LargeAnswer(body, self.binary_headers)
         if json_length is None:
             return JSON_TYPE + headers, body
         return self.binary_headers % (headers, json_length), body

@@ -16,7 +16,7 @@ from guepard.engine.data_plane import DataPlane
 from guepard.protocols.oip_codec import OipCodec
 from guepard.protocols.v1_json import PredictForm, V1Codec
 from guepard.protocols.v1_messages import has_tensors
-from guepard.server.http.endpoint import Body, Buffer, Exchange
+from guepard.server.http.endpoint import Body, Buffer, Exchange, Pieces
 from guepard.server.http.infer_endpoint import InferEndpoint
 from guepard.server.http.media_type import INFER_TYPES, check_media_type
 from guepard.server.http.request_head import RequestHead
@@ -70,7 +70,9 @@ class InvocationsEndpoint:
         else:
             self._v1.start(exchange, note.v1, body, started)
 
-    def write(self, head: RequestHead, request: InferenceRequest, response: InferenceResponse) -> tuple[bytes, Body]:
+    def write(
+        self, head: RequestHead, request: InferenceRequest, response: InferenceResponse
+    ) -> tuple[bytes, Body | Pieces]:
         note: _Note = head.note
         if isinstance(request.reply_format, PredictForm):
             return self._v1.write(note.v1, request, response)

@@ -1,4 +1,4 @@
-"""Which bodies a route reads, by Content-Type and Content-Encoding."""
+"""Which bodies a route reads, by Content-Type."""
 
 from guepard.core.errors import UnsupportedMediaType
 from guepard.server.http.request_head import RequestHead
@@ -12,13 +12,8 @@ _CHARSETS = ("utf-8", "utf8", "us-ascii")
 
 def check_media_type(head: RequestHead, allowed: frozenset[str]) -> None:
     """Accept a missing type and those in `allowed`. Raises: UnsupportedMediaType that names what came."""
-    if head.headers.get(b"content-type") == b"application/json" and b"content-encoding" not in head.headers:
+    if head.headers.get(b"content-type") == b"application/json":
         return  # what nearly everybody sends
-    encoding = head.text(b"content-encoding")
-    if encoding and encoding.strip().lower() != "identity":
-        raise UnsupportedMediaType(
-            f"Content-Encoding: {encoding[:64]!r} is not read; send the body as it is (identity)"
-        )
     value = head.text(b"content-type")
     if not value:
         return

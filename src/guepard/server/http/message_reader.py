@@ -14,20 +14,27 @@ import httptools
 import numpy as np
 
 from guepard.core.errors import (
+    Draining,
     ExpectationFailed,
     GuepardError,
     HeadersTooLarge,
     InputError,
     InternalError,
     PayloadTooLarge,
+    RequestTimeout,
     Unsupported,
 )
 from guepard.server.http.context import HttpContext
 from guepard.server.http.endpoint import Buffer
 from guepard.server.http.request_head import Header, RequestHead
+from guepard.server.http.unfolding import unfold_first
 
 log = logging.getLogger(__name__)
 
+_DRAIN_PAUSE_NS = 1_000_000_000
+# The slowest that a large body may come: so many pauses of body_timeout in all, and 16 KiB/s.
+_PAUSES = 10
+_NS_PER_BYTE = 1_000_000_000 // 16_384
 _SMALL_BODY = 65_536  # a refused body up to here is read and dropped, so that the connection can go on
 
 
@@ -167,6 +174,23 @@ class MessageReader:
         self._filled = -1
         self._forget()
 
+    def sweep(self, now: int) -> bool:
+        """Refuse what comes too slowly. False when nothing is being read. To be called about once a second."""
+        limits = self._context.limits
+        if self.incoming is not None:
+            pause, whole = now - self.since, now - self.body_since
+            allowed = limits.body_timeout_ns
+            if self._context.draining and pause > _DRAIN_PAUSE_NS:
+                self.refuse(Draining("the server is shutting down and the request body has not come"))
+            elif pause > allowed or whole > _PAUSES * allowed + self.received * _NS_PER_BYTE:
+                self.refuse(RequestTimeout("the request body did not arrive in time (body_timeout)"))
+            return True
+        if self.head_bytes:
+            if now - self.head_since > limits.header_timeout_ns:
+                self.refuse(RequestTimeout("the request head did not arrive in time (header_timeout)"))
+            return True
+        return False
+
     # What httptools calls. What is raised here would be lost, so nothing is.
 
     def on_message_begin(self) -> None:
@@ -265,6 +289,8 @@ class MessageReader:
         if head.content_length > context.limits.max_request_bytes:
             raise self._body_too_large()
         head.endpoint.check(head)
+        if b"content-encoding" in head.headers:
+            unfold_first(head, context)
         context.admission.acquire(head.content_length)
 
     def _collect(self, data: bytes | memoryview) -> None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from guepard.core.errors import InputError
+from guepard.protocols.accept_encoding import negotiate
 
 if TYPE_CHECKING:
     from guepard.server.http.endpoint import Endpoint
@@ -25,6 +26,7 @@ class RequestHead:
         "is_head",
         "keep_alive",
         "method",
+        "negotiated",
         "note",
         "params",
         "path",
@@ -53,6 +55,7 @@ class RequestHead:
         self.upgrades = b"upgrade" in self.headers
         self.expects_continue = self.headers.get(b"expect", b"").lower() == b"100-continue"
         self.request_id = self.headers.get(b"x-request-id", b"")[:128]
+        self.negotiated = negotiate(self.headers.get(b"accept-encoding"))
         self.endpoint: Endpoint
         self.params: dict[str, str] = {}  # what the route's template names
         self.note: Any = None  # whatever the endpoint worked out from this head

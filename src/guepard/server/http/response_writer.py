@@ -4,7 +4,7 @@ from email.utils import formatdate
 from math import ceil
 from time import time
 
-from guepard.core.errors import GuepardError, MethodNotAllowed
+from guepard.core.errors import GuepardError, MethodNotAllowed, UnsupportedMediaType
 from guepard.protocols.error_body import REASONS
 
 JSON_TYPE = b"content-type: application/json\r\n"
@@ -31,10 +31,15 @@ class DateHeader:
 
 
 def error_headers(error: GuepardError) -> bytes:
-    """Content-Type, and Retry-After or Allow where the error has them. Retry-After counts whole seconds, rounded up."""
+    """Content-Type, and Retry-After, Allow or Accept-Encoding where the error has them.
+
+    Retry-After counts whole seconds, rounded up.
+    """
     headers = JSON_TYPE
     if error.retry_after_ms is not None:
         headers += b"retry-after: %d\r\n" % max(1, ceil(error.retry_after_ms / 1_000))
     if isinstance(error, MethodNotAllowed):
         headers += b"allow: %b\r\n" % error.allow.encode()
+    elif isinstance(error, UnsupportedMediaType) and error.accept_encoding is not None:
+        headers += b"accept-encoding: %b\r\n" % error.accept_encoding.encode()
     return headers

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from guepard.core.errors import MethodNotAllowed, NotFound
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
-from guepard.server.http.endpoint import Body, Buffer, Endpoint, Exchange
+from guepard.server.http.endpoint import Body, Buffer, Endpoint, Exchange, Pieces
 from guepard.server.http.operation import Operation
 from guepard.server.http.request_head import RequestHead
 from guepard.telemetry.metrics import UNMATCHED
@@ -37,7 +37,9 @@ class _Unmatched:
     def start(self, exchange: Exchange, head: RequestHead, body: Buffer, started: int) -> None:
         self.check(head)
 
-    def write(self, head: RequestHead, request: InferenceRequest, response: InferenceResponse) -> tuple[bytes, Body]:
+    def write(
+        self, head: RequestHead, request: InferenceRequest, response: InferenceResponse
+    ) -> tuple[bytes, Body | Pieces]:
         raise AssertionError("an unmatched route has no inference to answer")
 
 
