@@ -319,3 +319,20 @@ class Zeros(guepard.Model):
     def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
         x = inputs["x"]
         return {"y": np.zeros((len(x), int(x.max())), np.uint8)}
+
+
+class Ramp(guepard.Model):
+    """As many sevenths as `x` says, and as many words. With a negative `x` the last ones are NaN and not UTF-8."""
+
+    inputs = (guepard.Tensor("x", "INT64", [1]),)
+    outputs = (guepard.Tensor("y", "FP32", [-1]), guepard.Tensor("words", "BYTES", [-1]))
+    max_batch_size = 0
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        count = int(inputs["x"][0])
+        numbers = np.arange(abs(count), dtype=np.float32) / 7
+        words = np.array([b"w\xc3\xb6rter %d" % number for number in range(abs(count) // 10)], object)
+        if count < 0:
+            numbers[-1] = np.nan
+            words[-1] = b"\xff"
+        return {"y": numbers, "words": words}
