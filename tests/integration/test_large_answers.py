@@ -198,12 +198,12 @@ def test_the_log_has_the_bytes_and_the_phases(server: RunningServer) -> None:
 def test_a_drain_waits_for_the_last_piece(start: Callable[[], RunningServer]) -> None:
     server = start()
     with RawClient(server.http_port, receive_buffer=16_384, pause_s=0.002) as client:
-        client.send(ask_for(COUNT, ("Accept-Encoding: gzip",)))
+        client.send(ask_for(2 * COUNT))
         wait_until(lambda: gauge(server, "guepard_inflight_bytes") > 20_000)
         stopping = threading.Thread(target=server.stop, args=(signal.SIGTERM,))
         stopping.start()
         answer = client.answer()
-        assert DECOMPRESS["gzip"](answer.body) == expected(COUNT)
+        assert answer.body == expected(2 * COUNT)
         assert client.rest() == b""
     stopping.join()
     assert server.process.returncode == 0

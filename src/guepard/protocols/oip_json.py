@@ -8,7 +8,7 @@ tensor is decoded on its own, and what is wrong is named precisely.
 from collections.abc import Sequence
 from math import prod
 from reprlib import repr as shortened
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 import numpy as np

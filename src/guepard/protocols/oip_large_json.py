@@ -20,7 +20,7 @@ LARGE = 32_768
 _ELEMENTS = 16_384  # numbers of one slice
 _CHECKED = 65_536  # numbers looked at in one step
 _TEXT_BYTES = 131_072  # of strings in one slice; a longer one is cut
-_STRINGS = 4_096  # strings of one slice
+_STRINGS = 2_048  # strings of one slice
 _BYTES_PER_WEIGHT = 8  # of text, which is written so much faster than numbers
 
 
