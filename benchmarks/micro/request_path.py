@@ -30,6 +30,7 @@ from guepard.server.http.context import HttpContext, HttpLimits
 from guepard.server.http.guard import Guard
 from guepard.server.http.router import Router
 from guepard.telemetry.access_log import AccessLog
+from guepard.telemetry.log_settings import LogSettings
 from guepard.telemetry.metrics import MetricsRegistry, ServerGauges
 
 REPEATS = 9
@@ -90,7 +91,8 @@ async def build(scheduler: HandScheduler) -> HttpContext:
     failures = await control_plane.start(None)
     assert not failures, failures
     guard = Guard(loopback=True, hosts=frozenset(), anonymous=frozenset())
-    router = Router(api_routes(data_plane, Documents(data_plane, control_plane, Readiness(control_plane)), guard))
+    documents = Documents(data_plane, control_plane, Readiness(control_plane), LogSettings("info", None))
+    router = Router(api_routes(data_plane, documents, guard))
     registry = MetricsRegistry("benchmark", router.labels, ServerGauges(lambda: 0, lambda: 0, lambda: 0, lambda: 0))
     limits = HttpLimits(2**27, 10 * SECOND, 30 * SECOND, 75 * SECOND)
     return HttpContext(router, limits, Admission(2**30), registry, AccessLog(0.01, monotonic_ns))

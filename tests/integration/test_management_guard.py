@@ -16,11 +16,17 @@ MANAGED = [
     ("POST", "/v2/repository/index"),
     ("POST", "/v2/repository/models/ident/load"),
     ("POST", "/v2/repository/models/other/unload"),
+    ("POST", "/v2/logging"),
+    ("POST", "/v2/trace/setting"),
+    ("POST", "/v2/models/ident/trace/setting"),
 ]
 OBSERVED = [
     ("GET", "/v2/models/stats"),
     ("GET", "/v2/models/ident/stats"),
     ("GET", "/v2/models/ident/versions/1/stats"),
+    ("GET", "/v2/logging"),
+    ("GET", "/v2/trace/setting"),
+    ("GET", "/v2/models/ident/trace/setting"),
 ]
 OPEN = [
     ("GET", "/v2"),

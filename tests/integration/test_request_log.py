@@ -5,6 +5,7 @@ Records of gRPC calls and of streams belong to later parts of the server.
 
 import http.client
 import json
+import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -42,6 +43,26 @@ def test_a_success_is_told_with_its_phases(server: RunningServer) -> None:
     assert tuple(record["phases_ms"]) == PHASES
     assert sum(record["phases_ms"].values()) == pytest.approx(record["duration_ms"], abs=0.05)
     assert "error_code" not in record
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_the_answer_tells_the_same_phases_but_the_last(server: RunningServer, binary: bool) -> None:
+    name = f"timed-{binary}"
+    body = one_input("FP32", [1.0], parameters={"binary_data_output": binary})
+    answer = server.infer("double", body, {"X-Request-Id": name})
+    assert ("inference-header-content-length" in answer.headers) == binary
+    told = dict(entry.split(";dur=") for entry in answer.headers["server-timing"].split(", "))
+    assert tuple(told) == PHASES[:-1]
+    logged = server.wait_for_record(f'"{name}"')["phases_ms"]
+    for phase, duration in told.items():
+        assert re.fullmatch(r"\d+\.\d{3}", duration)
+        assert float(duration) == pytest.approx(logged[phase], abs=0.0011)
+
+
+def test_only_inference_that_was_executed_is_timed(server: RunningServer) -> None:
+    assert "server-timing" not in server.infer("double", one_input("INT32", [1])).headers
+    assert "server-timing" not in server.infer("fail", one_input("FP32", [-1.0])).headers
+    assert "server-timing" not in server.request("GET", "/v2/models/double").headers
 
 
 def test_the_protocol_s_id_is_told(server: RunningServer) -> None:

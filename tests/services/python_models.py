@@ -246,6 +246,14 @@ class Noisy(FailNegative):
         return super().predict(inputs, ctx)
 
 
+class Whispers(FailNegative):
+    """Doubles its rows and says so at debug."""
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        ctx.logger.debug("whispered %s", inputs["x"].ravel()[0])
+        return super().predict(inputs, ctx)
+
+
 class Diary(guepard.Model):
     """Says in the log what is done to each instance, and what it is told about itself and its requests."""
 

@@ -37,8 +37,22 @@ class TimeoutPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestParameter:
+    """What the values of one custom request parameter may be. None where there is no such bound."""
+
+    type: Literal["string", "integer", "number", "boolean"]
+    min: int | float | None = None
+    max: int | float | None = None
+    values: tuple[str | bool | int | float, ...] | None = None
+    max_length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelPolicy:
-    """What the operator asked for. `max_batch_size` None: the backend decides; 0: the model takes no batches."""
+    """What the operator asked for. `max_batch_size` None: the backend decides; 0: the model takes no batches.
+
+    `request_parameters` are the custom parameters that a request may have; None: any.
+    """
 
     max_batch_size: int | None = None
     instance_group: InstanceGroup = field(default_factory=InstanceGroup)
@@ -47,6 +61,7 @@ class ModelPolicy:
     max_concurrency: int = 4_096
     idempotent: bool | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    request_parameters: Mapping[str, RequestParameter] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +103,7 @@ class ModelConfig:
     idempotent: bool
     decoupled: bool
     parameters: Mapping[str, Any]
+    request_parameters: Mapping[str, RequestParameter] | None = None
     warmed_up: bool = True
     batch_target: int = 0
 

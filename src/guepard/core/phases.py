@@ -20,12 +20,16 @@ PHASES = ("decode", "queue", "input", "compute", "output", "encode")
 
 
 class BatchStamps:
-    """The four stamps that all requests of one execution share, in nanoseconds of the monotonic clock."""
+    """The four stamps that all requests of one execution share, in nanoseconds of the monotonic clock.
 
-    __slots__ = ("compute_end", "compute_input_end", "compute_output_start", "compute_start")
+    `server_timing` belongs to the HTTP front end, which writes these phases once for all of the requests.
+    """
+
+    __slots__ = ("compute_end", "compute_input_end", "compute_output_start", "compute_start", "server_timing")
 
     def __init__(self) -> None:
         self.compute_start = 0
         self.compute_input_end = 0
         self.compute_output_start = 0
         self.compute_end = 0
+        self.server_timing = b""

@@ -17,6 +17,7 @@ from guepard.engine.data_plane import DataPlane, invalid_name
 from guepard.engine.model_loader import LoadedVersion, load_version
 from guepard.engine.model_repository import ModelDefinition, ModelRepository
 from guepard.engine.served_model import ServedModel
+from guepard.telemetry.trace_settings import TraceSettings
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,10 @@ class _Status:
 
 
 class ControlPlane:
-    """`on_change` is told of each version that starts (True) and stops (False) being served."""
+    """`on_change` is told of each version that starts (True) and stops (False) being served.
+
+    `trace_settings` says which requests of the models are traced.
+    """
 
     def __init__(
         self,
@@ -72,6 +76,7 @@ class ControlPlane:
         self._drain_timeout_s = drain_timeout_s
         self._frozen = frozen
         self._on_change = on_change
+        self.trace_settings = TraceSettings(self._check_known)
         self._started = False
         self._statuses: dict[str, _Status] = {}
         self._locks: dict[str, asyncio.Lock] = {}
@@ -104,12 +109,7 @@ class ControlPlane:
         Raises: NotFound, PermissionDenied, InputError, NotReady with the reason of the failure.
         """
         self._check_allowed(name)
-        try:
-            definition = self._repository.find(name)
-        except LoadError as error:
-            raise NotReady(str(error)) from None
-        if definition is None:
-            raise NotFound(f"unknown model {name!r}")
+        definition = self._find(name)
         try:
             await self._load(definition)
         except LoadError as error:
@@ -214,7 +214,13 @@ class ControlPlane:
         loop = asyncio.get_running_loop()
         config = loaded.config
         served = ServedModel(
-            config, loaded.model, loaded.executors, self._scheduler, loop.call_soon_threadsafe, loaded.duration_ns
+            config,
+            loaded.model,
+            loaded.executors,
+            self._scheduler,
+            loop.call_soon_threadsafe,
+            loaded.duration_ns,
+            self.trace_settings.trace(config.name),
         )
         previous, status.served = status.served, served
         status.version = config.version
@@ -256,6 +262,22 @@ class ControlPlane:
 
     def _lock(self, name: str) -> asyncio.Lock:
         return self._locks.setdefault(name, asyncio.Lock())
+
+    def _find(self, name: str) -> ModelDefinition:
+        try:
+            definition = self._repository.find(name)
+        except LoadError as error:
+            raise NotReady(str(error)) from None
+        if definition is None:
+            raise NotFound(f"unknown model {name!r}")
+        return definition
+
+    def _check_known(self, name: str) -> None:
+        """Raises: InputError, NotFound for a name that no model has, loaded or not."""
+        if not is_model_name(name):
+            raise invalid_name(name)
+        if name not in self._statuses:
+            self._find(name)
 
     def _check_allowed(self, name: str) -> None:
         if not is_model_name(name):

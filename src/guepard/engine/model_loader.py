@@ -118,6 +118,7 @@ def _settle(definition: ModelDefinition, version: str, model: LoadedModel, cpus:
         warmed_up=warmup.timing is not None,
         batch_target=_batch_target(policy, description, warmup),
         parameters=policy.parameters,
+        request_parameters=policy.request_parameters,
     )
     return LoadedVersion(config, model, tuple(executors), perf_counter_ns() - started)
 

@@ -29,6 +29,7 @@ from guepard.engine.background import in_thread
 from guepard.engine.execution import Outcome
 from guepard.engine.instance import InlineInstance, Instance, ThreadInstance
 from guepard.engine.signature import Signature
+from guepard.telemetry.request_trace import RequestTrace
 from guepard.telemetry.statistics import ModelStatistics
 
 log = logging.getLogger(__name__)
@@ -60,11 +61,13 @@ class ServedModel:
         scheduler: Scheduler,
         post: Callable[..., object],
         load_duration_ns: int,
+        trace: RequestTrace,
     ) -> None:
         self.config = config
         self.statistics = ModelStatistics(config.name, config.version)
         self.load_duration_ns = load_duration_ns
         self.loaded_at = time()  # seconds since the epoch
+        self._trace = trace
         self.accepts = True
         self.ailment: str | None = None  # why the model is not fit, by its own word
         self._model = model
@@ -130,7 +133,7 @@ class ServedModel:
         """Nobody waits for `request` any more: it leaves the queue, or its result is dropped."""
         if not request.is_released:
             self._give_up(request)
-            self.statistics.record_failure(request, FailureReason.CANCELED, monotonic_ns())
+            self._count_failure(request, FailureReason.CANCELED)
 
     @property
     def queue_depth(self) -> int:
@@ -159,7 +162,7 @@ class ServedModel:
                 else:
                     for request in outcome.batch.requests:
                         if request.state is RequestState.EXECUTING:
-                            self._fail(request, outcome.error)
+                            self._fail(request, outcome.error, outcome.stamps)
         finally:  # whatever goes wrong with an answer, the instance is free
             self._free(instance, batch, outcomes[-1].stamps.compute_end - outcomes[0].stamps.compute_start)
 
@@ -181,9 +184,9 @@ class ServedModel:
                 request.state = RequestState.RELEASED
                 request.stamps = stamps
                 request.sender.finish(request)
-                self.statistics.record_execution(batch.requests, batch.rows, stamps, monotonic_ns(), batch.reason)
+                self._count_execution(batch, batch.requests, stamps)
             else:
-                self._fail(request, error)
+                self._fail(request, error, stamps)
         self._free(instance, batch, stamps.compute_end - stamps.compute_start)
 
     def _deliver(self, outcome: Outcome) -> None:
@@ -205,7 +208,13 @@ class ServedModel:
                 log.exception("the answer to a request of model %s could not be handed over", config.name)
         if partial:
             answered = [request for request in answered if request.stamps is stamps and _completes(request)]
-        self.statistics.record_execution(answered, batch.rows, stamps, monotonic_ns(), batch.reason)
+        self._count_execution(batch, answered, stamps)
+
+    def _count_execution(self, batch: Batch, answered: list[InferenceRequest], stamps: BatchStamps) -> None:
+        now = monotonic_ns()
+        self.statistics.record_execution(answered, batch.rows, stamps, now, batch.reason)
+        if self._trace.is_on:
+            self._trace.succeeded(self.config, answered, stamps, now)
 
     def _free(self, instance: Instance, batch: Batch, busy_ns: int) -> None:
         self._executing.pop(id(batch), None)
@@ -214,14 +223,17 @@ class ServedModel:
 
     # Requests that end without a result
 
-    def _fail(self, request: InferenceRequest, error: GuepardError) -> None:
-        """Answer `request` with `error`; if it is a part, that ends the whole and its other parts."""
+    def _fail(self, request: InferenceRequest, error: GuepardError, stamps: BatchStamps | None = None) -> None:
+        """Answer `request` with `error`; if it is a part, that ends the whole and its other parts.
+
+        `stamps`: of the execution that failed, if there was one.
+        """
         whole = request.whole
         request.state = RequestState.RELEASED
         if whole is None:
-            self._record(request, error)
+            self._record(request, error, stamps)
         elif not whole.is_released:
-            self._record(whole, error)
+            self._record(whole, error, stamps)
         request.sender.fail(request, error)
         if whole is not None:
             self._drop_parts(whole)
@@ -244,9 +256,16 @@ class ServedModel:
         for part in [request for request in self._alive() if request.whole is whole]:
             self._give_up(part)
 
-    def _record(self, request: InferenceRequest, error: GuepardError) -> None:
-        reason = _FAILURE_REASONS.get(error.code, FailureReason.OTHER)
-        self.statistics.record_failure(request, reason, monotonic_ns())
+    def _record(self, request: InferenceRequest, error: GuepardError, stamps: BatchStamps | None = None) -> None:
+        self._count_failure(request, _FAILURE_REASONS.get(error.code, FailureReason.OTHER), stamps)
+
+    def _count_failure(
+        self, request: InferenceRequest, reason: FailureReason, stamps: BatchStamps | None = None
+    ) -> None:
+        now = monotonic_ns()
+        self.statistics.record_failure(request, reason, now)
+        if self._trace.is_on:
+            self._trace.failed(self.config, request, stamps, now, reason)
 
     def _alive(self) -> Iterator[InferenceRequest]:
         yield from self._batcher.queue

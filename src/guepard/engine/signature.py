@@ -1,4 +1,4 @@
-"""Does this request fit that model? The one check of names, datatypes and shapes, for every front end."""
+"""Does this request fit that model? The one check of names, datatypes, shapes and parameters, for every front end."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,12 +6,13 @@ from guepard.core.errors import InputError
 from guepard.core.model_config import ModelConfig
 from guepard.core.request import InferenceRequest
 from guepard.core.tensor import Array, Tensor, TensorSpec
+from guepard.engine.request_parameters import check_request_parameters
 
 
 class Signature:
     """Binds a request's tensors to a model's inputs."""
 
-    __slots__ = ("_batched", "_by_name", "_config", "_free", "_only", "_output_names")
+    __slots__ = ("_batched", "_by_name", "_config", "_free", "_only", "_output_names", "_parameters")
 
     def __init__(self, config: ModelConfig) -> None:
         self._config = config
@@ -20,12 +21,13 @@ class Signature:
         self._only = config.inputs[0] if len(config.inputs) == 1 else None
         self._free = any(spec.free or spec.optional for spec in config.inputs)
         self._output_names = frozenset(spec.name for spec in config.outputs)
+        self._parameters = config.request_parameters
 
     def bind(self, request: InferenceRequest) -> None:
         """Set `arrays`, `rows` and `batch_key`.
 
         Shapes: each tensor is [rows, *dims] for a model with batches, else `dims`; -1 in dims fits any size.
-        Raises: InputError that names the tensor, what it should be and what came.
+        Raises: InputError that names the tensor or parameter, what it should be and what came.
         """
         tensors = request.tensors
         only = self._only
@@ -39,6 +41,8 @@ class Signature:
             raise InputError(
                 f"outputs: {unknown!r} is no output of {self._where()}; it has {_names(self._config.outputs)}"
             )
+        if self._parameters is not None and request.parameters:
+            check_request_parameters(self._parameters, request.parameters, self._config.name)
 
     def _bind_only(self, request: InferenceRequest, spec: TensorSpec, tensor: Tensor) -> None:
         array = tensor.array

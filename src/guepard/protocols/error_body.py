@@ -1,5 +1,7 @@
 """The one table from error codes to what each protocol says, and the JSON body of an error."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -41,12 +43,29 @@ STATUSES: dict[ErrorCode, ProtocolStatus] = {
 REASONS = {status.value: status.phrase for status in HTTPStatus} | {499: "Client Closed Request"}
 
 
-def http_status(error: GuepardError) -> int:
-    return STATUSES[error.code].http
+@dataclass(frozen=True, slots=True)
+class StatusTable:
+    """A table that a server answers by, chosen when it starts."""
+
+    by_code: Mapping[ErrorCode, ProtocolStatus]
+
+    def http(self, error: GuepardError) -> int:
+        return self.by_code[error.code].http
+
+    def grpc(self, error: GuepardError) -> str:
+        return self.by_code[error.code].grpc
 
 
-def grpc_status(error: GuepardError) -> str:
-    return STATUSES[error.code].grpc
+OWN_STATUSES = StatusTable(STATUSES)
+
+# What Triton's HTTP and gRPC front ends say in these places, for clients that tell them apart by it.
+TRITON_STATUSES = StatusTable(
+    STATUSES
+    | {
+        ErrorCode.NOT_READY: ProtocolStatus(400, "UNAVAILABLE"),
+        ErrorCode.QUEUE_FULL: ProtocolStatus(503, "UNAVAILABLE"),
+    }
+)
 
 
 def error_body(error: GuepardError) -> bytes:

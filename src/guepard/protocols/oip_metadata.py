@@ -1,13 +1,22 @@
 """Documents of OIP V2 that describe the server and its models."""
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from guepard import __version__
 from guepard.core.model_config import MILLISECOND, ModelConfig
 from guepard.core.tensor import TensorSpec
 
-EXTENSIONS = ("model_repository", "model_configuration", "statistics", "binary_tensor_data", "parameters")
+EXTENSIONS = (
+    "model_repository",
+    "model_configuration",
+    "statistics",
+    "trace",
+    "logging",
+    "binary_tensor_data",
+    "parameters",
+)
 
 
 def server_metadata() -> dict[str, Any]:
@@ -57,6 +66,11 @@ def model_config(config: ModelConfig) -> dict[str, Any]:
             "idempotent": config.idempotent,
         },
     }
+    if config.request_parameters is not None:
+        document["guepard"]["request_parameters"] = {
+            name: {field: bound for field, bound in asdict(rule).items() if bound is not None}
+            for name, rule in config.request_parameters.items()
+        }
     if config.max_batch_size:
         document["dynamic_batching"] = {
             "preferred_batch_size": list(batching.preferred_batch_size),

@@ -5,13 +5,11 @@ from reprlib import repr as shortened
 from typing import Any
 
 from guepard.core.errors import InputError, Unsupported
+from guepard.core.names import RESERVED_PARAMETERS
 from guepard.core.request import NO_PARAMETERS, InferenceRequest
 
 MICROSECOND = 1_000
 PRIORITY_LEVELS = 3
-
-# Read by the server itself and therefore not shown to the model.
-_CONSUMED = frozenset({"timeout", "priority", "binary_data_output"})
 
 
 def is_whole(value: object) -> bool:
@@ -32,10 +30,10 @@ def apply_parameters(request: InferenceRequest, parameters: Mapping[str, Any]) -
             request.timeout_ns = whole(key, value) * MICROSECOND
         elif key == "priority":
             request.priority = priority(f"parameters.{key}", whole(key, value))
-    if _CONSUMED.isdisjoint(parameters):
+    if RESERVED_PARAMETERS.isdisjoint(parameters):
         request.parameters = parameters
     else:
-        left = {key: value for key, value in parameters.items() if key not in _CONSUMED}
+        left = {key: value for key, value in parameters.items() if key not in RESERVED_PARAMETERS}
         request.parameters = left or NO_PARAMETERS
 
 

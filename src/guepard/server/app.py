@@ -24,6 +24,7 @@ from guepard.engine.served_model import ServedModel
 from guepard.limits.admission import Admission
 from guepard.limits.cpu_budget import cpu_budget
 from guepard.limits.memory_limit import default_inflight_bytes
+from guepard.protocols.error_body import OWN_STATUSES, TRITON_STATUSES
 from guepard.server.documents import Documents, Readiness
 from guepard.server.http.api_routes import api_routes
 from guepard.server.http.coders import Coders
@@ -38,6 +39,8 @@ from guepard.settings.options import ServerSettings, Settings
 from guepard.settings.policy import repository_model, to_policy, to_tensor_specs
 from guepard.settings.rules import is_loopback
 from guepard.telemetry.access_log import AccessLog
+from guepard.telemetry.log_settings import LogSettings
+from guepard.telemetry.logging import LogWriter
 from guepard.telemetry.metrics import MetricsRegistry, ModelGauges, ServerGauges, prepare
 
 if TYPE_CHECKING:
@@ -90,9 +93,7 @@ class Application:
     Raises: ConfigurationError when a port cannot be had. They are all taken before any model is read.
     """
 
-    def __init__(
-        self, settings: Settings, log_records_dropped: Callable[[], int] = lambda: 0, classes: Classes | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, log_writer: LogWriter | None = None, classes: Classes | None = None) -> None:
         options = settings.server
         self._settings = settings
         self._grpc: GrpcListener | None = None
@@ -111,8 +112,10 @@ class Application:
                 anonymous=frozenset(settings.auth.anonymous),
             )
             self.readiness = Readiness(control_plane)
-            documents = Documents(data_plane, control_plane, self.readiness)
-            router = Router(api_routes(data_plane, documents, guard))
+            log_settings = LogSettings(settings.logging.level, log_writer)
+            documents = Documents(data_plane, control_plane, self.readiness, log_settings)
+            statuses = TRITON_STATUSES if options.triton_compat else OWN_STATUSES
+            router = Router(api_routes(data_plane, documents, guard, statuses))
             registry = MetricsRegistry(
                 __version__,
                 router.labels | {"/metrics"},
@@ -120,14 +123,14 @@ class Application:
                     grpc_calls=lambda: self._grpc.calls if self._grpc is not None else 0,
                     http_connections=lambda: sum(len(context.connections) for context in contexts),
                     inflight_bytes=lambda: admission.inflight_bytes,
-                    log_records_dropped=log_records_dropped,
+                    log_records_dropped=log_writer.dropped if log_writer is not None else lambda: 0,
                 ),
             )
             self._access_log = AccessLog(settings.logging.sample_rate, monotonic_ns)
             metrics_router = Router(MetricsRoutes(registry, guard).routes(), "this port serves /metrics")
             coders = Coders()
             contexts = [
-                HttpContext(routes, _limits(options), admission, registry, self._access_log, coders)
+                HttpContext(routes, _limits(options), admission, registry, self._access_log, statuses, coders)
                 for routes in (router, metrics_router)
             ]
             api_context, metrics_context = contexts
@@ -140,7 +143,7 @@ class Application:
                 from guepard.server.grpc.build import build_listener  # costs 20 MB and 100 ms, so not without need
                 from guepard.server.grpc.listener import GrpcContext
 
-                context = GrpcContext(int(options.max_request_bytes), admission, registry, self._access_log)
+                context = GrpcContext(int(options.max_request_bytes), admission, registry, self._access_log, statuses)
                 self._grpc = build_listener(context, data_plane, documents, guard)
                 self._grpc.bind(options.host, options.grpc_port)
                 self.listeners["grpc"] = self._grpc

@@ -12,6 +12,7 @@ from guepard.engine.data_plane import DataPlane
 from guepard.protocols import oip_metadata, v1_metadata
 from guepard.protocols.v1_metadata import ModelFacts
 from guepard.server.welcome import question_for
+from guepard.telemetry.log_settings import LogSettings
 
 
 class Readiness:
@@ -37,10 +38,14 @@ class Documents:
     `version` None means whichever version serves.
     """
 
-    def __init__(self, data_plane: DataPlane, control_plane: ControlPlane, readiness: Readiness) -> None:
+    def __init__(
+        self, data_plane: DataPlane, control_plane: ControlPlane, readiness: Readiness, log_settings: LogSettings
+    ) -> None:
         self._data_plane = data_plane
         self._control_plane = control_plane
         self.readiness = readiness
+        self.log_settings = log_settings
+        self.trace_settings = control_plane.trace_settings
 
     def server_metadata(self) -> dict[str, Any]:
         return oip_metadata.server_metadata()

@@ -54,7 +54,7 @@ class Lifecycle:
 
     async def run(self) -> int:
         """Returns the exit code. Raises: ConfigurationError for a taken port or a model to load that does not exist."""
-        application = Application(self._settings, self._writer.dropped)
+        application = Application(self._settings, self._writer)
         self._handle_signals(asyncio.get_running_loop())
         for risk in risks(self._settings):
             log.warning("%s", risk)

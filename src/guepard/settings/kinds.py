@@ -149,8 +149,7 @@ class FreeMap:
         if not isinstance(value, Mapping):
             raise refuse(where, self.phrase, value)
         for key, item in value.items():
-            if not isinstance(key, str):
-                raise ConfigurationError(f'{where}: the key {show(key)} is not text; put it in quotes: "{key}"')
+            _check_key(key, where)
             try:
                 json.dumps(item, allow_nan=False)
             except (TypeError, ValueError, RecursionError):
@@ -166,6 +165,48 @@ class FreeMap:
         return {"type": "object"}
 
 
+def _check_key(key: object, where: str) -> str:
+    if not isinstance(key, str):
+        raise ConfigurationError(f'{where}: the key {show(key)} is not text; put it in quotes: "{key}"')
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """Values of one kind under keys that belong to the user. `reserved` keys are refused, for `reason`."""
+
+    item: Kind
+    reserved: frozenset[str]
+    reason: str
+
+    @property
+    def phrase(self) -> str:
+        return f"a mapping of names to {self.item.phrase.removeprefix('a ')}s"
+
+    def read(self, value: object, where: str, from_text: bool = False) -> dict[str, Any]:
+        """The values are built already, so that a layer above replaces them whole."""
+        if not isinstance(value, Mapping):
+            raise refuse(where, self.phrase, value)
+        found = {}
+        for key, item in value.items():
+            place = f"{where}.{_check_key(key, where)}"
+            if key in self.reserved:
+                raise ConfigurationError(f"{place}: {self.reason}")
+            tree = self.item.read(item, place)
+            try:
+                found[key] = self.item.build(tree)
+            except ValueError as error:
+                raise ConfigurationError(f"{place}.{error}") from None
+        return found
+
+    def build(self, value: Any) -> Any:
+        return value
+
+    def schema(self) -> JsonSchema:
+        schema: JsonSchema = {"type": "object", "additionalProperties": self.item.schema()}
+        return schema | ({"propertyNames": {"not": {"enum": sorted(self.reserved)}}} if self.reserved else {})
+
+
 @dataclass(frozen=True, slots=True)
 class ListOf:
     """Several values of one kind; as text, with commas between them."""
@@ -176,6 +217,8 @@ class ListOf:
     def phrase(self) -> str:
         if isinstance(self.item, Choice):
             return f"a list out of {', '.join(map(str, self.item.values))}"
+        if isinstance(self.item, Either):
+            return f"a list, each entry {self.item.phrase}"
         noun, _, rest = self.item.phrase.removeprefix("a ").removeprefix("an ").partition(" ")
         return f"a list of {noun}s {rest}".rstrip()
 

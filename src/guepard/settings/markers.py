@@ -35,6 +35,13 @@ class Positive(NamedTuple):
     """A quantity that may not be 0."""
 
 
+class Reserved(NamedTuple):
+    """Keys that a mapping with the user's own keys may not hold, and why."""
+
+    keys: frozenset[str]
+    reason: str
+
+
 class OneEntryList(NamedTuple):
     """The section may also be written as a list that holds it alone."""
 

@@ -5,7 +5,9 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta, Struct
 
-from guepard.settings.markers import Alias, Note, OneEntryList, Positive, Spellings
+from guepard.core.names import RESERVED_PARAMETERS
+from guepard.settings.markers import Alias, Note, OneEntryList, Positive, Reserved, Spellings
+from guepard.settings.request_parameters import RequestParameterSettings
 from guepard.settings.units import Duration
 
 # The look-ahead refuses a line end after the name, which `$` alone lets through in Python.
@@ -120,6 +122,14 @@ class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
     parameters: Annotated[dict[str, Any], Meta(description="Handed to the model as they are.")] = msgspec.field(
         default_factory=dict
     )
+    request_parameters: Annotated[
+        dict[str, RequestParameterSettings] | None,
+        Meta(
+            description="Custom parameters that a request may have, by name; others are answered 400. Unset: any, "
+            "unchecked."
+        ),
+        Reserved(RESERVED_PARAMETERS, "the server itself reads this parameter; only custom ones are declared here"),
+    ] = None
     trust: Annotated[
         bool | None,
         Meta(description="May the model's own Python code run? Unset: as `server.trust` says."),

@@ -66,6 +66,10 @@ class ServerSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
         Metavar("NAME"),
     ] = ()
     trust: Annotated[bool, Meta(description="Let Python code found in model folders run.")] = False
+    triton_compat: Annotated[
+        bool,
+        Meta(description="Answer not-ready with 400 and a full queue with 503 (gRPC: UNAVAILABLE), as Triton does."),
+    ] = False
     exit_on_error: Annotated[
         bool, Meta(description="Exit when a model fails to load, instead of serving the others.")
     ] = False

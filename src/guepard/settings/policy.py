@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from guepard.core.model_config import DynamicBatching, InstanceGroup, ModelPolicy, TimeoutPolicy
+from guepard.core.model_config import DynamicBatching, InstanceGroup, ModelPolicy, RequestParameter, TimeoutPolicy
 from guepard.core.tensor import TensorSpec
 from guepard.settings.model_options import ModelSettings, TensorSettings
 from guepard.settings.options import Settings
@@ -10,7 +10,7 @@ from guepard.settings.options import Settings
 
 def to_policy(model: ModelSettings) -> ModelPolicy:
     """What the operator asked for; `auto` counts become 0."""
-    group, batching = model.instance_group, model.dynamic_batching
+    group, batching, allowed = model.instance_group, model.dynamic_batching, model.request_parameters
     return ModelPolicy(
         max_batch_size=model.max_batch_size,
         instance_group=InstanceGroup(0 if group.count == "auto" else group.count, group.kind, group.execution),
@@ -21,6 +21,9 @@ def to_policy(model: ModelSettings) -> ModelPolicy:
         max_concurrency=model.max_concurrency,
         idempotent=model.idempotent,
         parameters=model.parameters,
+        request_parameters=None
+        if allowed is None
+        else {name: RequestParameter(**structs.asdict(rule)) for name, rule in allowed.items()},
     )
 
 

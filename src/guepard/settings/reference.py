@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from guepard.settings.kinds import ListOf
+from guepard.settings.kinds import ListOf, MapOf
 from guepard.settings.model_options import ModelOptions, ModelSettings
 from guepard.settings.options import Settings
 from guepard.settings.schema import settings_schema
@@ -47,7 +47,7 @@ def settings_page() -> str:
 
 
 def _section_in(option: Option) -> Section | None:
-    kind = option.kind.item if isinstance(option.kind, ListOf) else option.kind
+    kind = option.kind.item if isinstance(option.kind, ListOf | MapOf) else option.kind
     return kind if isinstance(kind, Section) else None
 
 
@@ -57,7 +57,8 @@ def _sections(prefix: str, section: Section) -> Iterator[tuple[str, Option, Sect
         inner = _section_in(option)
         if inner is None or option.name == "defaults":
             continue
-        key = f"{prefix}{option.name}" + ("[]" if isinstance(option.kind, ListOf) else "")
+        inside = {ListOf: "[]", MapOf: ".NAME"}.get(type(option.kind), "")
+        key = f"{prefix}{option.name}{inside}"
         yield key, option, inner
         yield from _sections(f"{key}.", inner)
 

@@ -14,8 +14,30 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from guepard.core.errors import ConfigurationError
-from guepard.settings.kinds import Choice, Either, FreeMap, JsonSchema, Kind, ListOf, Measure, Scalar, refuse, show
-from guepard.settings.markers import Alias, DefaultText, Metavar, Note, OneEntryList, Positive, Spellings, SwitchPrefix
+from guepard.settings.kinds import (
+    Choice,
+    Either,
+    FreeMap,
+    JsonSchema,
+    Kind,
+    ListOf,
+    MapOf,
+    Measure,
+    Scalar,
+    refuse,
+    show,
+)
+from guepard.settings.markers import (
+    Alias,
+    DefaultText,
+    Metavar,
+    Note,
+    OneEntryList,
+    Positive,
+    Reserved,
+    Spellings,
+    SwitchPrefix,
+)
 from guepard.settings.units import Quantity
 
 Tree = dict[str, Any]
@@ -218,7 +240,10 @@ def _kind(annotation: Any, metadata: tuple[Any, ...]) -> Kind:
     if origin is tuple:
         return ListOf(_kind(arguments[0], ()))
     if origin is dict:
-        return FreeMap()
+        if arguments[1] is Any:
+            return FreeMap()
+        reserved = _find(metadata, Reserved) or Reserved(frozenset(), "")
+        return MapOf(_kind(arguments[1], ()), reserved.keys, reserved.reason)
     if origin is Literal:
         spellings = _find(metadata, Spellings)
         return Choice(arguments, spellings.meaning if spellings else {})

@@ -18,6 +18,8 @@ from guepard.telemetry.log_format import ConsoleFormatter, JsonFormatter
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["console", "json"]
 
+TRACE_LOGGER = "guepard.trace"
+
 PENDING_BYTES_LIMIT = 4 * 1024 * 1024
 _LINE_OVERHEAD_BYTES = 64
 
@@ -36,6 +38,7 @@ def configure(level: LogLevel, log_format: LogFormat, stream: TextIO) -> "LogWri
     writer = LogWriter(stream, formatter, root.level)
     root.addHandler(writer)
     root.setLevel(level.upper())
+    logging.getLogger(TRACE_LOGGER).setLevel(logging.INFO)  # whoever asks for traces gets them at any level
     return writer
 
 
@@ -85,6 +88,7 @@ class LogWriter(logging.Handler):
         if self in root.handlers:
             root.removeHandler(self)
             root.setLevel(self._outer_level)
+            logging.getLogger(TRACE_LOGGER).setLevel(logging.NOTSET)
             self._stopping.set()
             self._lines.put(None)
         self._thread.join(timeout_s)

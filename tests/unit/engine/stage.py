@@ -11,6 +11,7 @@ from guepard.core.reasons import FailureReason
 from guepard.core.request import InferenceRequest
 from guepard.core.tensor import Tensor
 from guepard.engine.served_model import ServedModel
+from guepard.telemetry.request_trace import UNBOUNDED, RequestTrace, TracePlan
 from guepard.testing.manual_scheduler import ManualScheduler
 from tests.unit.batching.arrivals import RecordedSender
 from tests.unit.engine.configs import model_config
@@ -26,6 +27,7 @@ class Stage:
         self.clock = ManualScheduler(monotonic_ns())
         self.executor = FakeExecutor(function)
         self.model = FakeModel(self.executor)
+        self.trace = RequestTrace(TracePlan(is_on=False, rate=1, limit=UNBOUNDED))
         self._posted: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]]] = SimpleQueue()
         self.served = ServedModel(
             model_config(**config),
@@ -34,6 +36,7 @@ class Stage:
             self.clock,
             lambda callback, *arguments: self._posted.put((callback, arguments)),
             load_duration_ns=0,
+            trace=self.trace,
         )
 
     def send(self, *values: float, **fields: Any) -> InferenceRequest:

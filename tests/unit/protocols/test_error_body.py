@@ -6,7 +6,7 @@ import pytest
 
 from guepard.core import errors
 from guepard.core.errors import ErrorCode, GuepardError, InputError, MethodNotAllowed, QueueFull
-from guepard.protocols.error_body import REASONS, STATUSES, error_body, http_status
+from guepard.protocols.error_body import OWN_STATUSES, REASONS, STATUSES, TRITON_STATUSES, error_body
 
 GRPC_CODES = {
     "CANCELLED",
@@ -55,7 +55,7 @@ def test_every_error_has_a_code_of_the_table() -> None:
 
 def test_a_body_says_what_and_which_kind() -> None:
     assert json.loads(error_body(InputError('x: "é"\n'))) == {"error": 'x: "é"\n', "code": "invalid_argument"}
-    assert http_status(InputError("x")) == 400
+    assert OWN_STATUSES.http(InputError("x")) == 400
 
 
 def test_a_body_says_when_to_come_back() -> None:
@@ -69,4 +69,13 @@ def test_a_body_says_when_to_come_back() -> None:
 def test_what_a_class_adds_is_not_sent() -> None:
     error = MethodNotAllowed("no", allow="GET")
     assert json.loads(error_body(error)) == {"error": "no", "code": "method_not_allowed"}
-    assert http_status(error) == 405
+    assert OWN_STATUSES.http(error) == 405
+
+
+def test_triton_s_table_differs_where_triton_does_and_nowhere_else() -> None:
+    assert TRITON_STATUSES.by_code.keys() == STATUSES.keys()
+    differing = {code: status for code, status in TRITON_STATUSES.by_code.items() if status != STATUSES[code]}
+    assert differing == {ErrorCode.NOT_READY: (400, "UNAVAILABLE"), ErrorCode.QUEUE_FULL: (503, "UNAVAILABLE")}
+    full = QueueFull("full")
+    assert (TRITON_STATUSES.http(full), TRITON_STATUSES.grpc(full)) == (503, "UNAVAILABLE")
+    assert (OWN_STATUSES.http(full), OWN_STATUSES.grpc(full)) == (429, "RESOURCE_EXHAUSTED")

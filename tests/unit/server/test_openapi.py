@@ -86,6 +86,9 @@ def test_path_parameters_are_those_of_the_path(document: dict[str, Any]) -> None
 def test_routes_that_need_a_verb_say_that_they_may_refuse(document: dict[str, Any]) -> None:
     guarded = {path for path, _, operation in operations(document) if GUARDED in operation["responses"]}
     assert guarded == {
+        "/v2/logging",
+        "/v2/trace/setting",
+        "/v2/models/{model}/trace/setting",
         "/v2/models/stats",
         "/v2/models/{model}/stats",
         "/v2/models/{model}/versions/{version}/stats",

@@ -16,7 +16,7 @@ from guepard.core.errors import Cancelled, ConfigurationError, GuepardError, Uns
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.limits.admission import Admission
-from guepard.protocols.error_body import grpc_status, http_status
+from guepard.protocols.error_body import OWN_STATUSES, StatusTable
 from guepard.protocols.grpc_messages import HEALTH_SERVICE, INFERENCE_SERVICE, REFLECTION_SERVICES
 from guepard.server.grpc.call import UnaryCall, UnaryMethod
 from guepard.server.grpc.health import Health
@@ -50,6 +50,7 @@ class GrpcContext:
     admission: Admission
     metrics: MetricsRegistry
     access_log: AccessLog
+    statuses: StatusTable = OWN_STATUSES
 
 
 class GrpcListener:
@@ -217,7 +218,7 @@ class GrpcListener:
         if error.retry_after_ms is not None:
             trailing.append(("guepard-retry-after-ms", str(error.retry_after_ms)))
             trailing.append(("grpc-retry-pushback-ms", str(error.retry_after_ms)))  # what retry policies heed
-        await context.abort(_CODES[grpc_status(error)], error.message[:_MAX_DETAILS], tuple(trailing))
+        await context.abort(_CODES[self._context.statuses.grpc(error)], error.message[:_MAX_DETAILS], tuple(trailing))
 
 
 async def _until(ended: asyncio.Event, answers: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -280,7 +281,7 @@ class _Record:
 
     def end(self, error: GuepardError | None, call: UnaryCall | None = None) -> None:
         now = monotonic_ns()
-        code = "OK" if error is None else grpc_status(error)
+        code = "OK" if error is None else self._context.statuses.grpc(error)
         self._context.metrics.record_call(self._label, code, now - self.started)
         if error is None and not self._context.access_log.wants(now):
             return
@@ -289,7 +290,7 @@ class _Record:
             request_id=self.request_id or new_request_id(),
             method="gRPC",
             path=self._path,
-            status=200 if error is None else http_status(error),
+            status=200 if error is None else self._context.statuses.http(error),
             grpc_code=code,
             duration_ns=now - self.started,
             bytes_in=self.bytes_in,

@@ -1,18 +1,23 @@
 """Every route of the API port: the one list that the router, the documents and the tests read."""
 
 from guepard.engine.data_plane import DataPlane
+from guepard.protocols.error_body import OWN_STATUSES, StatusTable
 from guepard.server.documents import Documents
 from guepard.server.http.docs_routes import DocsRoutes
 from guepard.server.http.guard import Guard
 from guepard.server.http.oip_routes import OipRoutes
 from guepard.server.http.router import Route
 from guepard.server.http.sagemaker_routes import SageMakerRoutes
+from guepard.server.http.settings_routes import SettingsRoutes
 from guepard.server.http.v1_routes import V1Routes
 
 
-def api_routes(data_plane: DataPlane, documents: Documents, guard: Guard) -> list[Route]:
+def api_routes(
+    data_plane: DataPlane, documents: Documents, guard: Guard, statuses: StatusTable = OWN_STATUSES
+) -> list[Route]:
     routes = [
-        *OipRoutes(data_plane, documents, guard).routes(),
+        *OipRoutes(data_plane, documents, guard, statuses).routes(),
+        *SettingsRoutes(documents, guard).routes(),
         *V1Routes(data_plane, documents).routes(),
         *SageMakerRoutes(data_plane, documents).routes(),
     ]

@@ -18,7 +18,7 @@ from guepard.core.errors import GuepardError, InternalError, Unsupported
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.engine.taker import Taker
-from guepard.protocols.error_body import error_body, http_status
+from guepard.protocols.error_body import error_body
 from guepard.server.http import answer_coding, response_writer
 from guepard.server.http.access import log_exchange
 from guepard.server.http.answer_coding import BodyPieces
@@ -274,7 +274,8 @@ class HttpConnection(asyncio.Protocol):
 
     def fail_with(self, error: GuepardError) -> None:
         self._work = None
-        self._reply(http_status(error), response_writer.error_headers(error), (error_body(error),), error)
+        status = self._context.statuses.http(error)
+        self._reply(status, response_writer.error_headers(error), (error_body(error),), error)
 
     def reply(self, status: int, headers: bytes, body: Sequence[bytes | memoryview]) -> None:
         self._reply(status, headers, body, None)

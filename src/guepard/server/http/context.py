@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from guepard.limits.admission import Admission
+from guepard.protocols.error_body import OWN_STATUSES, StatusTable
 from guepard.server.http.coders import Coders
 from guepard.server.http.head_memo import HeadMemo
 from guepard.server.http.response_writer import DateHeader
@@ -35,6 +36,7 @@ class HttpContext:
     admission: Admission
     metrics: MetricsRegistry
     access_log: AccessLog
+    statuses: StatusTable = OWN_STATUSES
     coders: Coders = field(default_factory=Coders)
     date: DateHeader = field(default_factory=DateHeader)
     heads: HeadMemo = field(default_factory=HeadMemo)

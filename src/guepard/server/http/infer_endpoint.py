@@ -19,6 +19,7 @@ from guepard.server.http.endpoint import Body, Buffer, Exchange, Pieces
 from guepard.server.http.media_type import INFER_TYPES, check_media_type
 from guepard.server.http.request_head import RequestHead
 from guepard.server.http.response_writer import JSON_TYPE
+from guepard.server.http.server_timing import with_server_timing
 from guepard.server.request_options import priority_level, timeout_ns
 
 
@@ -55,7 +56,7 @@ class Target:
         self.served = served
         self.generation = generation
         self.codec = self.make_codec(served.config)
-        self.headers = version_header(served.config)
+        self.headers = _headers(served.config)
 
 
 class _Note(NamedTuple):
@@ -69,6 +70,12 @@ class _Note(NamedTuple):
 
 def version_header(config: ModelConfig) -> bytes:
     return b"guepard-model-version: %b\r\n" % config.version.encode()
+
+
+def _headers(config: ModelConfig) -> tuple[bytes, bytes]:
+    """What every answer has, and the same with the type of one in JSON alone."""
+    version = version_header(config)
+    return version, JSON_TYPE + version
 
 
 class _LargeAnswer(Pieces):
@@ -149,15 +156,15 @@ class InferEndpoint:
         self, head: RequestHead, request: InferenceRequest, response: InferenceResponse
     ) -> tuple[bytes, Body | Pieces]:
         target: Target = head.note.target
-        codec, headers = target.codec, target.headers
+        codec, (headers, json_headers) = target.codec, target.headers
         if response.config is not codec.config:  # answered by a version that has been replaced since
-            codec, headers = self._make_codec(response.config), version_header(response.config)
+            codec, (headers, json_headers) = self._make_codec(response.config), _headers(response.config)
         json_length, body = codec.encode(request, response)
         if isinstance(body, LargeJson):
-            return headers, _LargeAnswer(body, self.binary_headers)
+            return with_server_timing(headers, request), _LargeAnswer(body, self.binary_headers)
         if json_length is None:
-            return JSON_TYPE + headers, body
-        return self.binary_headers % (headers, json_length), body
+            return with_server_timing(json_headers, request), body
+        return with_server_timing(self.binary_headers % (headers, json_length), request), body
 
     def _aim(self, target: Target, head: RequestHead) -> None:
         served = self._data_plane.lookup(head.params["model"], head.params.get("version"))

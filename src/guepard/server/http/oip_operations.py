@@ -261,6 +261,10 @@ INFER = Operation(
                     "schema": _TEXT,
                 },
                 "Inference-Header-Content-Length": _HEADER_LENGTH,
+                "Server-Timing": {
+                    "description": "Milliseconds of the phases decode, queue, input, compute and output.",
+                    "schema": _TEXT,
+                },
             },
         )
     },

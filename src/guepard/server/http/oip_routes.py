@@ -1,7 +1,8 @@
 """The Open Inference Protocol V2 over HTTP."""
 
-from guepard.core.errors import InputError
+from guepard.core.errors import InputError, NotReady
 from guepard.engine.data_plane import DataPlane
+from guepard.protocols.error_body import StatusTable
 from guepard.protocols.oip_codec import OipCodec
 from guepard.server.documents import Documents
 from guepard.server.http import oip_operations as operations
@@ -15,10 +16,11 @@ _VERSION = "/v2/models/{model}/versions/{version}"
 
 
 class OipRoutes:
-    def __init__(self, data_plane: DataPlane, documents: Documents, guard: Guard) -> None:
+    def __init__(self, data_plane: DataPlane, documents: Documents, guard: Guard, statuses: StatusTable) -> None:
         self._data_plane = data_plane
         self._documents = documents
         self._guard = guard
+        self._statuses = statuses
 
     def routes(self) -> list[Route]:
         manages, observes = self._guard.needs("manage"), self._guard.needs("observe")
@@ -55,7 +57,7 @@ class OipRoutes:
     def _ready(self, request: DocumentRequest) -> Document:
         obstacle = self._documents.readiness.obstacle()
         if obstacle is not None:
-            return Document({"ready": False, "error": obstacle}, 503)
+            return Document({"ready": False, "error": obstacle}, self._statuses.http(NotReady(obstacle)))
         return Document({"ready": True})
 
     # Models
