@@ -320,6 +320,45 @@ def test_loads_that_are_refused(
     assert client.is_model_ready("add")
 
 
+def test_trace_settings(client: InferenceServerClient) -> None:
+    def values(response: Any) -> dict[str, list[str]]:
+        return {field: list(each.value) for field, each in response.settings.items()}
+
+    defaults = values(client.get_trace_settings())
+    assert defaults["trace_level"] == ["OFF"]
+    changed = client.update_trace_settings(
+        "add", {"trace_level": ["TIMESTAMPS"], "trace_rate": "1", "trace_count": "2"}
+    )
+    assert values(changed) | {"trace_rate": ["1"], "trace_count": ["2"]} == values(changed)
+    assert values(client.get_trace_settings("add"))["trace_level"] == ["TIMESTAMPS"]
+    assert values(client.get_trace_settings()) == defaults
+    nothing = dict.fromkeys(("trace_level", "trace_rate", "trace_count"))
+    assert values(client.update_trace_settings("add", nothing)) == defaults
+    for settings, status in (
+        ({"trace_file": "/tmp/x"}, "PERMISSION_DENIED"),
+        ({"trace_rate": "often"}, "INVALID_ARGUMENT"),
+        ({"unknown": "1"}, "INVALID_ARGUMENT"),
+        ({"trace_level": ["TENSORS"]}, "UNIMPLEMENTED"),
+    ):
+        with pytest.raises(InferenceServerException) as caught:
+            client.update_trace_settings(settings=settings)
+        assert caught.value.status() == f"StatusCode.{status}"
+    with pytest.raises(InferenceServerException, match="unknown model"):
+        client.get_trace_settings("unknown")
+
+
+def test_log_settings(client: InferenceServerClient) -> None:
+    before = client.get_log_settings().settings
+    assert (before["log_info"].bool_param, before["log_verbose_level"].uint32_param) == (True, 0)
+    changed = client.update_log_settings({"log_verbose_level": 1, "log_warning": False}).settings
+    assert (changed["log_warning"].bool_param, changed["log_verbose_level"].uint32_param) == (False, 1)
+    client.update_log_settings({"log_verbose_level": 0, "log_warning": True})
+    assert client.get_log_settings().settings == before
+    with pytest.raises(InferenceServerException) as caught:
+        client.update_log_settings({"log_file": "/tmp/x"})
+    assert caught.value.status() == "StatusCode.PERMISSION_DENIED"
+
+
 def test_the_asyncio_form(server: RunningServer) -> None:
     async def one(client: triton_aio.InferenceServerClient, number: int) -> None:
         array = np.full((1 + number % 3, 2), number, np.int32)
@@ -338,6 +377,8 @@ def test_the_asyncio_form(server: RunningServer) -> None:
             assert (await client.get_model_metadata("add")).inputs[1].name == "b"
             assert (await client.get_model_config("add", "1")).config.name == "add"
             assert (await client.get_inference_statistics("add")).model_stats[0].version == "1"
+            assert list((await client.get_trace_settings()).settings["trace_level"].value) == ["OFF"]
+            assert (await client.get_log_settings()).settings["log_error"].bool_param
             index = await client.get_model_repository_index()
             assert {"add", "double"} <= {each.name for each in index.models}
             await asyncio.gather(*[one(client, number) for number in range(50)])

@@ -1,7 +1,5 @@
 """Every method of the gRPC port, joined to its listener."""
 
-from collections.abc import Callable
-
 from guepard.engine.data_plane import DataPlane
 from guepard.server.documents import Documents
 from guepard.server.grpc.call import UnaryMethod
@@ -15,10 +13,7 @@ from guepard.server.http.guard import Guard
 def build_listener(context: GrpcContext, data_plane: DataPlane, documents: Documents, guard: Guard) -> GrpcListener:
     """A listener that has no port yet. To be called on the event loop that will run it."""
 
-    def needs(verb: str) -> Callable[[], None]:
-        return lambda: guard.check_verb(verb)
-
-    methods: list[UnaryMethod] = [InferMethod(data_plane), *DocumentMethods(documents, needs).methods()]
+    methods: list[UnaryMethod] = [InferMethod(data_plane), *DocumentMethods(documents, guard.check_verb).methods()]
     listener = GrpcListener(context, methods, Health(documents))
     context.metrics.expose_routes(listener.paths)
     return listener

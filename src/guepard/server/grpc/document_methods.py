@@ -6,6 +6,7 @@ A document is the plain dict that the HTTP route of the same meaning sends; its 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from google.protobuf.json_format import ParseDict
@@ -71,14 +72,14 @@ class DocumentMethod:
 
 
 class DocumentMethods:
-    """`needs` gives the guard of the methods that a verb (manage, observe) stands for."""
+    """`check_verb` raises PermissionDenied where a verb (manage, observe) is not open to callers."""
 
-    def __init__(self, documents: Documents, needs: Callable[[str], Guard]) -> None:
+    def __init__(self, documents: Documents, check_verb: Callable[[str], None]) -> None:
         self._documents = documents
-        self._needs = needs
+        self._check_verb = check_verb
 
     def methods(self) -> list[DocumentMethod]:
-        manages, observes = self._needs("manage"), self._needs("observe")
+        manages, observes = partial(self._check_verb, "manage"), partial(self._check_verb, "observe")
         return [
             DocumentMethod("ServerLive", lambda request: {"live": True}),
             DocumentMethod("ServerReady", self._server_ready),
@@ -90,6 +91,8 @@ class DocumentMethods:
             DocumentMethod("RepositoryIndex", self._index, manages),
             DocumentMethod("RepositoryModelLoad", self._load, manages),
             DocumentMethod("RepositoryModelUnload", self._unload, manages),
+            DocumentMethod("TraceSetting", self._trace_settings),
+            DocumentMethod("LogSettings", self._log_settings),
         ]
 
     def _server_ready(self, request: Any) -> Document:
@@ -116,6 +119,35 @@ class DocumentMethods:
     async def _unload(self, request: Any) -> Document:
         await self._documents.unload(request.model_name, dict(request.parameters))
         return {}
+
+    def _trace_settings(self, request: Any) -> Document:
+        """Reading and changing are one call: without settings it reads."""
+        self._check_verb("manage" if request.settings else "observe")
+        model, traces = request.model_name or None, self._documents.trace_settings
+        if request.settings:
+            changes = {field: list(each.value) or None for field, each in request.settings.items()}
+            found = traces.update(model, changes)
+        else:
+            found = traces.settings(model)
+        values = {field: value if isinstance(value, list) else [value] for field, value in found.items()}
+        return {"settings": {field: {"value": value} for field, value in values.items()}}
+
+    def _log_settings(self, request: Any) -> Document:
+        self._check_verb("manage" if request.settings else "observe")
+        changes = {}
+        for field, each in request.settings.items():
+            choice = each.WhichOneof("parameter_choice")
+            changes[field] = None if choice is None else getattr(each, choice)
+        logs = self._documents.log_settings
+        found = logs.update(changes) if changes else logs.settings()
+        return {"settings": {field: {_parameter_field(value): value} for field, value in found.items()}}
+
+
+def _parameter_field(value: object) -> str:
+    """The field of a log setting's message that holds a value of this type."""
+    if isinstance(value, bool):
+        return "bool_param"
+    return "uint32_param" if isinstance(value, int) else "string_param"
 
 
 def _named(request: Any) -> tuple[str, str | None]:
