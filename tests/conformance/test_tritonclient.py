@@ -1,6 +1,7 @@
 """Inference through Triton's own Python client over HTTP, in its blocking and its asyncio form, unmodified.
 
-Left to later parts: compression, shared memory, trace and log settings, sequences with state, and gRPC.
+Shared memory has a file of its own. Left to later parts: compression, trace and log settings, sequences with state, and
+gRPC.
 """
 
 import asyncio
@@ -250,16 +251,6 @@ def test_errors_come_as_the_client_s_exception_with_our_text(
 def test_a_priority_that_there_is_not(client: InferenceServerClient) -> None:
     with pytest.raises(InferenceServerException, match=r"parameters.priority: expected 0 \(the default\) to 3"):
         client.infer("ident_fp32", [given("x", SAMPLES["FP32"], "FP32")], priority=9)
-
-
-def test_what_is_not_served_yet_says_so(client: InferenceServerClient) -> None:
-    with pytest.raises(InferenceServerException, match="no route"):
-        client.get_system_shared_memory_status()
-    shared = InferInput("x", [1, 3], "FP32")
-    shared.set_shared_memory("region", 12)
-    with pytest.raises(InferenceServerException, match="shared memory is not served") as caught:
-        client.infer("ident_fp32", [shared])
-    assert caught.value.status() == "501"
 
 
 # The rest of the asyncio form

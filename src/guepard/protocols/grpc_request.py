@@ -16,7 +16,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from guepard.core.datatypes import DATATYPES
-from guepard.core.errors import GuepardError, InputError
+from guepard.core.errors import GuepardError, InputError, Unsupported
 from guepard.core.memo import Memo
 from guepard.core.request import InferenceRequest
 from guepard.core.response import NOBODY, ResponseSender
@@ -27,6 +27,7 @@ from guepard.protocols.grpc_messages import message_class
 from guepard.protocols.oip_messages import MAX_ID, MAX_RANK, MAX_TENSORS, MAX_TEXT, WireOutput, known_datatype
 from guepard.protocols.oip_parameters import apply_parameters, refuse_tensor_parameters
 from guepard.protocols.reply_format import BINARY, requested
+from guepard.protocols.shared_tensors import find_place
 
 Span = tuple[int, int]
 
@@ -35,6 +36,7 @@ _RAW_FIELD = 0x3A  # field 7, length-delimited
 _MAX_TAG = 0x3A
 _MEMO_LIMIT = 256
 _MEMO_BYTES = 2_048
+_NO_SHARED_MEMORY = "shared memory is not served over gRPC; send the data in the request, or ask over HTTP"
 
 _ndarray = np.ndarray
 
@@ -188,6 +190,8 @@ def _describe(request: InferenceRequest, wire: Any) -> None:
     ]
     request.id = wire.id or None
     request.requested_outputs, request.reply_format = requested(outputs, parameters, BINARY)
+    if request.reply_format.shared is not None:
+        raise Unsupported(_NO_SHARED_MEMORY)
     if request.reply_format.overrides:
         raise InputError(
             "outputs: over gRPC all outputs come in one form; leave binary_data out and set the request's "
@@ -206,7 +210,10 @@ def _slot(tensor: Any, where: str, has_raw: bool) -> "_Slot | Tensor":
         if dim < 0:
             raise InputError(f"{where}.shape[{axis}]: expected 0 or more, got {dim}")
     datatype = known_datatype(name, _bound(f"{where}.datatype", tensor.datatype, MAX_TEXT))
-    refuse_tensor_parameters(where, parameter_values(f"{where}.parameters", tensor.parameters))
+    parameters = parameter_values(f"{where}.parameters", tensor.parameters)
+    refuse_tensor_parameters(where, parameters)
+    if find_place(where, parameters) is not None:
+        raise Unsupported(_NO_SHARED_MEMORY)
     if not has_raw:
         array = decode_contents(name, datatype, shape, tensor.contents, where)
         array.flags.writeable = False

@@ -26,11 +26,8 @@ def decode_array(name: str, datatype: str, shape: list[int], body: bytes | memor
     entry = DATATYPES[datatype]
     if entry.kind == "bytes":
         return _decode_strings(name, shape, memoryview(body)[start : start + size])
-    expected = prod(shape) * entry.size
-    if size != expected:
-        raise InputError(
-            f"input {name!r}: {datatype} of shape {shape} takes {expected} bytes, binary_data_size is {size}"
-        )
+    if size != prod(shape) * entry.size:
+        check_size(name, datatype, shape, size, "binary_data_size")
     if size:
         array: Array = _ndarray(shape, entry.dtype, body, start)
     else:
@@ -38,6 +35,17 @@ def decode_array(name: str, datatype: str, shape: list[int], body: bytes | memor
     if entry.kind == "bool" and size and int(array.view(np.uint8).max()) > 1:
         raise InputError(f"input {name!r}: a BOOL byte must be 0 or 1")
     return array
+
+
+def check_size(name: str, datatype: str, shape: list[int], size: int, said: str) -> None:
+    """Raises: InputError unless `size` bytes, as the parameter `said` has it, are what datatype and shape need.
+
+    What BYTES need only their data tells.
+    """
+    entry = DATATYPES[datatype]
+    expected = prod(shape) * entry.size
+    if size != expected and entry.kind != "bytes":
+        raise InputError(f"input {name!r}: {datatype} of shape {shape} takes {expected} bytes, {said} is {size}")
 
 
 def _decode_strings(name: str, shape: list[int], data: memoryview) -> Array:

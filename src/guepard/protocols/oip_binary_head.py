@@ -19,7 +19,8 @@ from guepard.core.tensor import Array, Tensor
 from guepard.protocols import oip_binary, oip_json
 from guepard.protocols.oip_messages import WireRequest, WireTensor, known_datatype
 from guepard.protocols.oip_parameters import is_whole, refuse_tensor_parameters
-from guepard.protocols.reply_format import describe
+from guepard.protocols.reply_format import describe, place_inputs
+from guepard.protocols.shared_tensors import SharedInput, find_shared_input
 
 _ndarray = np.ndarray
 
@@ -37,15 +38,16 @@ class _Slot(NamedTuple):
 class BinaryHead:
     """`_slots` in the order of the inputs; an input that brought its data as JSON is there as it is.
 
-    Requests share those arrays, which are therefore read-only.
+    Requests share those arrays, which are therefore read-only. Of an input in shared memory only the place is there.
     """
 
-    __slots__ = ("_model", "_size", "_slots")
+    __slots__ = ("_has_shared", "_model", "_size", "_slots")
 
     def __init__(self, wire: WireRequest[msgspec.Raw]) -> None:
         """Raises: InputError, Unsupported."""
         self._slots = [_slot(tensor, f"inputs[{index}]") for index, tensor in enumerate(wire.inputs)]
         self._size = sum([slot.size for slot in self._slots if isinstance(slot, _Slot)])
+        self._has_shared = any(isinstance(slot, SharedInput) for slot in self._slots)
         self._model = InferenceRequest((), NOBODY, 0)
         describe(self._model, wire)
 
@@ -58,9 +60,9 @@ class BinaryHead:
                 f"request body: the binary_data_size values add up to {self._size} bytes, "
                 f"but {len(body) - start} follow the JSON part"
             )
-        tensors = []
+        tensors: list[Any] = []
         for slot in self._slots:
-            if isinstance(slot, Tensor):
+            if not isinstance(slot, _Slot):
                 tensors.append(slot)
                 continue
             name, datatype, shape, size, dtype = slot
@@ -72,11 +74,16 @@ class BinaryHead:
             start += size
         request = InferenceRequest(tensors, sender, request_start)
         request.resemble(self._model)
+        if self._has_shared:
+            place_inputs(request, tensors)
         return request
 
 
-def _slot(tensor: WireTensor[msgspec.Raw], where: str) -> "_Slot | Tensor":
+def _slot(tensor: WireTensor[msgspec.Raw], where: str) -> "_Slot | Tensor | SharedInput":
     parameters = tensor.parameters
+    in_memory = find_shared_input(tensor, where)
+    if in_memory is not None:
+        return in_memory
     if not parameters or "binary_data_size" not in parameters:
         shared = oip_json.tensor(tensor, where)
         shared.array.flags.writeable = False

@@ -4,7 +4,8 @@ Everything that can be known before a request comes is made once: which decoder 
 bytes that stand before each output's data for every shape that has been answered.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,6 +15,7 @@ from guepard.core.datatypes import DATATYPES
 from guepard.core.errors import InputError
 from guepard.core.memo import Memo
 from guepard.core.model_config import ModelConfig
+from guepard.core.regions import NOT_ALLOWED, Regions
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse, ResponseSender
 from guepard.core.tensor import Array, Tensor, TensorSpec
@@ -22,8 +24,9 @@ from guepard.protocols.oip_binary import encode_array as encode_binary
 from guepard.protocols.oip_binary_head import BinaryHead
 from guepard.protocols.oip_json import encode_array as encode_json
 from guepard.protocols.oip_large_json import LARGE, JsonOutput, LargeJson, weight
-from guepard.protocols.oip_messages import WireRequest, request_decoder
-from guepard.protocols.reply_format import BINARY, JSON, ReplyFormat, describe
+from guepard.protocols.oip_messages import WireRequest, WireTensor, request_decoder
+from guepard.protocols.reply_format import BINARY, JSON, ReplyFormat, describe, place_inputs
+from guepard.protocols.shared_tensors import SharedInput, find_shared_input
 
 Buffer = bytes | memoryview
 _Pairs = Sequence[tuple[TensorSpec, Array]]
@@ -31,15 +34,21 @@ _Pairs = Sequence[tuple[TensorSpec, Array]]
 _MEMO_LIMIT = 256
 _MEMO_BYTES = 2_048
 
+_NO_ECHOES: Mapping[str, Any] = {}
 _UNSET = msgspec.UNSET
 _array = np.array
 
 
 class OipCodec:
-    """Reads requests to, and writes answers of, the model that `config` describes."""
+    """Reads requests to, and writes answers of, the model that `config` describes.
 
-    def __init__(self, config: ModelConfig) -> None:
+    Of inputs in shared memory a request has only the places, in `reply_format.shared`: who has them collected, and on
+    which thread, is the caller's to choose. Outputs are written into `regions`.
+    """
+
+    def __init__(self, config: ModelConfig, regions: Regions = NOT_ALLOWED) -> None:
         self.config = config
+        self._regions = regions
         self._flat_datatype = oip_json.shared_datatype(config.inputs)
         self._flat_decode = request_decoder(self._flat_datatype).decode
         self._flat_dtype = DATATYPES[self._flat_datatype].dtype if self._flat_datatype else None
@@ -63,9 +72,12 @@ class OipCodec:
                     describe(request, wire)
                     return request
         wire = oip_json.decode(body)
-        tensors = [oip_json.tensor(tensor, f"inputs[{index}]") for index, tensor in enumerate(wire.inputs)]
+        inputs = [_input(tensor, f"inputs[{index}]") for index, tensor in enumerate(wire.inputs)]
+        tensors = [given for given in inputs if isinstance(given, Tensor)]
         request = InferenceRequest(tensors, sender, request_start)
         describe(request, wire)
+        if len(tensors) < len(inputs):
+            place_inputs(request, inputs)
         return request
 
     def _flat_tensors(self, wire: WireRequest[list[object]]) -> list[Tensor] | None:
@@ -121,8 +133,9 @@ class OipCodec:
         """The body of an answer and, where tensors follow it as bytes, the length of its JSON part.
 
         A body of much JSON is a LargeJson, which has not been checked yet, and knows the length only once written.
+        Outputs that were asked for in shared memory are written there, unless they have been.
 
-        Raises: NotAcceptable.
+        Raises: NotAcceptable, and what Regions raise.
         """
         pairs = response.chosen(request.requested_outputs)
         opening = self._opening
@@ -138,7 +151,7 @@ class OipCodec:
         for spec, array in pairs:
             total += array.size if spec.plain else weight(spec, array)
             if total > LARGE:
-                return None, self._in_slices(opening, request.reply_format, pairs)
+                return None, self._in_slices(opening, request.reply_format, pairs, _NO_ECHOES)
             head = heads.get((spec.name, array.shape)) or self._head(spec, array.shape)
             written.append(b'%b"data":%b}' % (head, encode_json(spec, array.reshape(-1))))
         return None, (b'%b"outputs":[%b]}' % (opening, b",".join(written)),)
@@ -148,6 +161,8 @@ class OipCodec:
     ) -> tuple[int | None, Sequence[Buffer] | LargeJson]:
         written: list[bytes] = []
         buffers: list[Buffer] = []
+        shared = reply_format.shared
+        echoes = shared.written(pairs, self._regions) if shared is not None else _NO_ECHOES
         total = 0
         for spec, array in pairs:
             head = self._heads.get((spec.name, array.shape)) or self._head(spec, array.shape)
@@ -155,15 +170,19 @@ class OipCodec:
                 data = encode_binary(spec.datatype.name, array)
                 written.append(b'%b"parameters":{"binary_data_size":%d}}' % (head, len(data)))
                 buffers.append(data)
+            elif spec.name in echoes:
+                written.append(b'%b"parameters":%b}' % (head, orjson.dumps(echoes[spec.name])))
             else:
                 total += weight(spec, array)
                 if total > LARGE:
-                    return None, self._in_slices(opening, reply_format, pairs)
+                    return None, self._in_slices(opening, reply_format, pairs, echoes)
                 written.append(b'%b"data":%b}' % (head, encode_json(spec, array.reshape(-1))))
         text = b'%b"outputs":[%b]}' % (opening, b",".join(written))
         return (len(text) if buffers else None), (text, *buffers)
 
-    def _in_slices(self, opening: bytes, reply_format: ReplyFormat, pairs: _Pairs) -> LargeJson:
+    def _in_slices(
+        self, opening: bytes, reply_format: ReplyFormat, pairs: _Pairs, echoes: Mapping[str, Any]
+    ) -> LargeJson:
         outputs: list[JsonOutput | bytes] = []
         buffers: list[Buffer] = []
         for spec, array in pairs:
@@ -172,6 +191,8 @@ class OipCodec:
                 data = encode_binary(spec.datatype.name, array)
                 outputs.append(b'%b"parameters":{"binary_data_size":%d}}' % (head, len(data)))
                 buffers.append(data)
+            elif spec.name in echoes:
+                outputs.append(b'%b"parameters":%b}' % (head, orjson.dumps(echoes[spec.name])))
             else:
                 outputs.append(JsonOutput(head, spec, array))
         return LargeJson(opening, outputs, buffers)
@@ -182,6 +203,10 @@ class OipCodec:
         head = b'{"name":%b,"datatype":"%b","shape":%b,' % (name, datatype, orjson.dumps(shape))
         self._heads.keep((spec.name, shape), head)
         return head
+
+
+def _input(tensor: WireTensor[msgspec.Raw], where: str) -> Tensor | SharedInput:
+    return find_shared_input(tensor, where) or oip_json.tensor(tensor, where)
 
 
 def _raw_shape(config: ModelConfig, size: int) -> tuple[list[int], TensorSpec]:

@@ -19,8 +19,9 @@ EXTENSIONS = (
 )
 
 
-def server_metadata() -> dict[str, Any]:
-    return {"name": "guepard", "version": __version__, "extensions": list(EXTENSIONS)}
+def server_metadata(extensions: Iterable[str] = ()) -> dict[str, Any]:
+    """`extensions` come after those that every server has."""
+    return {"name": "guepard", "version": __version__, "extensions": [*EXTENSIONS, *extensions]}
 
 
 def model_metadata(config: ModelConfig, versions: Iterable[str]) -> dict[str, Any]:

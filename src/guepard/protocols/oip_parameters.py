@@ -56,8 +56,6 @@ def priority(field: str, value: int) -> int:
 def refuse_tensor_parameters(field: str, parameters: Mapping[str, Any]) -> None:
     """Say so when a tensor asks for an extension that this build does not serve."""
     for key in parameters:
-        if key.startswith("shared_memory"):
-            raise Unsupported(f"{field}.parameters.{key}: shared memory is not served; send the data in the request")
         if key == "classification" and parameters[key]:
             raise Unsupported(f"{field}.parameters.{key}: classification is not served; ask for the raw output")
 

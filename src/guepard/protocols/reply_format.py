@@ -1,20 +1,28 @@
-"""What a request says beside its tensors, above all how each output is to be written: as JSON or as binary data."""
+"""What a request says beside its tensors, above all how each output is to be written: as JSON, as binary data or into
+shared memory."""
 
 from collections import Counter
+from collections.abc import Sequence
 from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
 from guepard.core.errors import InputError
 from guepard.core.request import InferenceRequest
+from guepard.core.tensor import Tensor
 from guepard.protocols.oip_messages import WireOutput, WireRequest
 from guepard.protocols.oip_parameters import apply_parameters, refuse_tensor_parameters
+from guepard.protocols.shared_tensors import Place, SharedInput, SharedTensors, find_place, refuse_overlaps
 
 
 class ReplyFormat(NamedTuple):
-    """`binary` holds for outputs that `overrides` does not name."""
+    """`binary` holds for outputs that `overrides` does not name. `shared`: what lies in shared memory, if anything.
+
+    An output that goes there is not binary, whatever was said of it.
+    """
 
     binary: bool
     overrides: dict[str, bool] | None = None
+    shared: SharedTensors | None = None
 
     def is_binary(self, name: str) -> bool:
         return self.binary if self.overrides is None else self.overrides.get(name, self.binary)
@@ -32,6 +40,14 @@ def describe(request: InferenceRequest, wire: WireRequest[Any]) -> None:
         request.requested_outputs, request.reply_format = requested(wire.outputs, wire.parameters)
         if wire.parameters:
             apply_parameters(request, wire.parameters)
+
+
+def place_inputs(request: InferenceRequest, inputs: Sequence[Tensor | SharedInput]) -> None:
+    """Note on `request` its inputs, of which some still have to be collected from shared memory."""
+    reply_format: ReplyFormat = request.reply_format
+    outputs = reply_format.shared.outputs if reply_format.shared is not None else {}
+    request.reply_format = reply_format._replace(shared=SharedTensors(inputs, outputs))
+    request.tensors = [given for given in inputs if isinstance(given, Tensor)]
 
 
 def requested(
@@ -52,6 +68,7 @@ def requested(
         (twice, _), *_ = Counter(names).most_common(1)
         raise InputError(f"outputs: {twice!r} is asked for twice; name each output once")
     overrides: dict[str, bool] = {}
+    places: dict[str, Place] = {}
     for index, output in enumerate(outputs):
         if output.parameters:
             refuse_tensor_parameters(f"outputs[{index}]", output.parameters)
@@ -59,6 +76,13 @@ def requested(
                 overrides[output.name] = flag(
                     f"outputs[{index}].parameters.binary_data", output.parameters["binary_data"]
                 )
+            place = find_place(f"outputs[{index}]", output.parameters)
+            if place is not None:
+                places[output.name] = place
+                overrides[output.name] = False
+    if places:
+        refuse_overlaps(places)
+        return names, ReplyFormat(binary, overrides, SharedTensors((), places))
     return names, ReplyFormat(binary, overrides) if overrides else plain
 
 

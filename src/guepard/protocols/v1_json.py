@@ -51,6 +51,10 @@ class PredictForm(Enum):
     ROWS = "instances"
     COLUMNS = "inputs"
 
+    @property
+    def shared(self) -> None:
+        """What lies in shared memory: nothing, these messages cannot say so."""
+
 
 class V1Codec:
     """Reads predict requests to, and writes answers of, the model that `config` describes."""

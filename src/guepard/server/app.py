@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from guepard import __version__
 from guepard.core.errors import ConfigurationError, LoadError
 from guepard.core.model import Model
+from guepard.core.regions import NOT_ALLOWED
 from guepard.engine.background import in_thread
 from guepard.engine.control_plane import ControlPlane
 from guepard.engine.data_plane import DataPlane
@@ -42,6 +43,7 @@ from guepard.telemetry.access_log import AccessLog
 from guepard.telemetry.log_settings import LogSettings
 from guepard.telemetry.logging import LogWriter
 from guepard.telemetry.metrics import MetricsRegistry, ModelGauges, ServerGauges, prepare
+from guepard.transport.shared_memory import SharedMemory
 
 if TYPE_CHECKING:
     from guepard.server.grpc.listener import GrpcListener
@@ -112,10 +114,12 @@ class Application:
                 anonymous=frozenset(settings.auth.anonymous),
             )
             self.readiness = Readiness(control_plane)
+            regions = SharedMemory(options.allow_client_shm) if options.allow_client_shm else NOT_ALLOWED
+            extensions = ("system_shared_memory",) if options.allow_client_shm else ()
             log_settings = LogSettings(settings.logging.level, log_writer)
-            documents = Documents(data_plane, control_plane, self.readiness, log_settings)
+            documents = Documents(data_plane, control_plane, self.readiness, log_settings, extensions)
             statuses = TRITON_STATUSES if options.triton_compat else OWN_STATUSES
-            router = Router(api_routes(data_plane, documents, guard, statuses))
+            router = Router(api_routes(data_plane, documents, guard, statuses, regions))
             registry = MetricsRegistry(
                 __version__,
                 router.labels | {"/metrics"},

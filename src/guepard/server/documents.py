@@ -1,5 +1,6 @@
 """What the API tells of the server and its models, and does to them: plain dicts, the same for any front end."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -35,12 +36,18 @@ class Documents:
 
     Every method raises GuepardError for what it refuses.
 
-    `version` None means whichever version serves.
+    `version` None means whichever version serves. `extensions`: what this server has beyond those that all have.
     """
 
     def __init__(
-        self, data_plane: DataPlane, control_plane: ControlPlane, readiness: Readiness, log_settings: LogSettings
+        self,
+        data_plane: DataPlane,
+        control_plane: ControlPlane,
+        readiness: Readiness,
+        log_settings: LogSettings,
+        extensions: Sequence[str] = (),
     ) -> None:
+        self._extensions = extensions
         self._data_plane = data_plane
         self._control_plane = control_plane
         self.readiness = readiness
@@ -48,7 +55,7 @@ class Documents:
         self.trace_settings = control_plane.trace_settings
 
     def server_metadata(self) -> dict[str, Any]:
-        return oip_metadata.server_metadata()
+        return oip_metadata.server_metadata(self._extensions)
 
     def model_metadata(self, name: str, version: str | None) -> dict[str, Any]:
         config = self._data_plane.lookup(name, version).config

@@ -65,6 +65,15 @@ class ServerSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
         Meta(description="Models loaded at start under `model_control_mode: explicit`; `*` for all."),
         Metavar("NAME"),
     ] = ()
+    allow_client_shm: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Shared memory objects that clients may register: those whose name begins with one of these "
+            "texts. Unset: shared memory is off."
+        ),
+        Metavar("PREFIX"),
+        DefaultText("empty: shared memory is off"),
+    ] = ()
     trust: Annotated[bool, Meta(description="Let Python code found in model folders run.")] = False
     triton_compat: Annotated[
         bool,

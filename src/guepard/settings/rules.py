@@ -45,6 +45,13 @@ def _enforce_server(server: ServerSettings) -> None:
         raise ConfigurationError(
             "server.load_model: all models are loaded at start; write model_control_mode: explicit to choose among them"
         )
+    for index, prefix in enumerate(server.allow_client_shm):
+        name = prefix.removeprefix("/")
+        if not name or "/" in name or not name.isprintable():
+            raise ConfigurationError(
+                f"server.allow_client_shm[{index}]: {prefix!r} is not the beginning of an object's name; "
+                "write one such as guepard-"
+            )
 
 
 def _enforce_model(model: ModelSettings, label: str) -> None:

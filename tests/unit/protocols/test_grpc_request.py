@@ -283,6 +283,17 @@ def dict_output(name: str, **parameters: Any) -> Any:
     return output
 
 
+def test_shared_memory_is_refused_and_never_overlooked() -> None:
+    for field in ("inputs", "outputs"):
+        message = call()
+        tensor = getattr(message, field).add(name="x")
+        if field == "inputs":
+            tensor.datatype, tensor.shape[:] = "FP32", [1]
+        tensor.parameters["shared_memory_region"].string_param = "r"
+        tensor.parameters["shared_memory_byte_size"].int64_param = 4
+        refused(message, "shared memory is not served over gRPC", Unsupported)
+
+
 # Heads that came before
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guepard.core.errors import InputError, NotAcceptable, Unsupported
+from guepard.core.errors import InputError, NotAcceptable
 from guepard.core.request import NO_PARAMETERS, InferenceRequest
 from guepard.core.response import NOBODY, InferenceResponse
 from guepard.core.tensor import TensorSpec
@@ -169,15 +169,6 @@ def test_a_header_longer_than_the_body_is_refused() -> None:
 def test_binary_data_needs_its_header() -> None:
     with pytest.raises(InputError, match=r"inputs\[0\].parameters.binary_data_size: .* Inference-Header-Content-Leng"):
         decode_json(with_parameters(binary_data_size=4))
-
-
-@pytest.mark.parametrize("parameters", [{"shared_memory_region": "r", "shared_memory_byte_size": 4}])
-def test_shared_memory_is_not_served(parameters: dict[str, Any]) -> None:
-    for decode in (decode_json, decode_binary):
-        with pytest.raises(Unsupported, match=r"inputs\[0\].parameters.shared_memory_region"):
-            decode(with_parameters(**parameters))
-    with pytest.raises(Unsupported, match=r"inputs\[0\].parameters.shared_memory_region"):
-        decode_binary(with_parameters(binary_data_size=4, **parameters), b"\0" * 4)
 
 
 # A raw body

@@ -83,8 +83,6 @@ def test_what_counts_as_a_whole_number(value: object, answer: bool) -> None:
 @pytest.mark.parametrize(
     ("parameters", "reason"),
     [
-        ({"shared_memory_region": "r"}, "inputs[0].parameters.shared_memory_region: shared memory is not served"),
-        ({"shared_memory_byte_size": 1}, "inputs[0].parameters.shared_memory_byte_size: shared memory is not served"),
         ({"classification": 3}, "inputs[0].parameters.classification: classification is not served"),
     ],
 )

@@ -59,7 +59,15 @@ def test_a_huge_value_is_not_repeated_in_full() -> None:
     assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("parameters", [{"classification": 2}, {"shared_memory_region": "r"}])
-def test_extensions_that_are_not_served_are_named(parameters: dict[str, Any]) -> None:
+def test_extensions_that_are_not_served_are_named() -> None:
     with pytest.raises(Unsupported, match=r"outputs\[0\].parameters"):
-        requested([output("a", **parameters)], None)
+        requested([output("a", classification=2)], None)
+
+
+def test_an_output_may_go_to_shared_memory() -> None:
+    place = {"shared_memory_region": "r", "shared_memory_byte_size": 8}
+    names, reply_format = requested([output("a", binary_data=True, **place), output("b")], None)
+    assert names == ("a", "b")
+    assert reply_format.shared is not None
+    assert reply_format.shared.outputs == {"a": ("r", 0, 8)}
+    assert requested([output("a")], None)[1].shared is None

@@ -83,7 +83,7 @@ def test_path_parameters_are_those_of_the_path(document: dict[str, Any]) -> None
         assert [segment.split("}")[0] for segment in path.split("{")[1:]] == named
 
 
-def test_routes_that_need_a_verb_say_that_they_may_refuse(document: dict[str, Any]) -> None:
+def test_routes_that_need_leave_say_that_they_may_refuse(document: dict[str, Any]) -> None:
     guarded = {path for path, _, operation in operations(document) if GUARDED in operation["responses"]}
     assert guarded == {
         "/v2/logging",
@@ -95,6 +95,15 @@ def test_routes_that_need_a_verb_say_that_they_may_refuse(document: dict[str, An
         "/v2/repository/index",
         "/v2/repository/models/{model}/load",
         "/v2/repository/models/{model}/unload",
+        "/v2/systemsharedmemory/status",
+        "/v2/systemsharedmemory/unregister",
+        "/v2/systemsharedmemory/region/{region}/status",
+        "/v2/systemsharedmemory/region/{region}/register",
+        "/v2/systemsharedmemory/region/{region}/unregister",
+        # to name shared memory, where it is off
+        "/v2/models/{model}/infer",
+        "/v2/models/{model}/versions/{version}/infer",
+        "/invocations",
     }
 
 

@@ -79,6 +79,9 @@ BEYOND_THE_SCHEMA = [
         "models: [{name: m, path: m.onnx}]\nserver: {load_model: [m]}",
         ["server.load_model", "model_control_mode: explicit"],
     ),
+    ("server: {allow_client_shm: ['']}", ["server.allow_client_shm[0]: '' is not the beginning", "guepard-"]),
+    ("server: {allow_client_shm: [a, /]}", ["server.allow_client_shm[1]: '/' is not the beginning"]),
+    ("server: {allow_client_shm: [../x]}", ["server.allow_client_shm[0]: '../x' is not the beginning"]),
     (
         "models: [{name: m, path: m.onnx, timeout: {default: 1h}}]",
         ["models[0].timeout.default: 1h is above timeout.max, 5m"],

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from time import monotonic_ns
 from typing import cast
 
-from guepard.core.errors import GuepardError, InternalError, Unsupported
+from guepard.core.errors import GuepardError, InternalError, PayloadTooLarge, Unsupported
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.engine.taker import Taker
@@ -242,6 +242,15 @@ class HttpConnection(asyncio.Protocol):
     def infer_with(self, request: InferenceRequest, taker: Taker) -> None:
         self._request = request
         self._taker = taker
+
+    def hold(self, size: int) -> None:
+        limit = self._context.limits.max_request_bytes
+        if self._permit + size > limit:
+            raise PayloadTooLarge(
+                f"the request and its shared memory have {self._permit + size} bytes, more than {limit} "
+                "(max_request_bytes)"
+            )
+        self.admit(size)
 
     def send(self, request: InferenceRequest, response: InferenceResponse, final: bool) -> None:
         if not final:

@@ -68,6 +68,10 @@ class Exchange(ResponseSender, Protocol):
         """Take the request for one with this head and this body."""
         ...
 
+    def hold(self, size: int) -> None:
+        """`admit` what a request names beside its body: together they are bounded as a body is."""
+        ...
+
     def infer_with(self, request: InferenceRequest, taker: Taker) -> None:
         """Name the inference request whose answer this exchange waits for, and who cancels it if the client leaves."""
         ...

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from guepard.core.errors import GuepardError, InputError
 from guepard.core.model_config import ModelConfig
+from guepard.core.regions import NOT_ALLOWED, Regions
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse, ResponseSender
 from guepard.engine.data_plane import DataPlane
@@ -20,6 +21,7 @@ from guepard.server.http.media_type import INFER_TYPES, check_media_type
 from guepard.server.http.request_head import RequestHead
 from guepard.server.http.response_writer import JSON_TYPE
 from guepard.server.http.server_timing import with_server_timing
+from guepard.server.http.shared_exchange import SharedExchange
 from guepard.server.request_options import priority_level, timeout_ns
 
 
@@ -105,14 +107,20 @@ class _LargeAnswer(Pieces):
 
 
 class InferEndpoint:
-    """`make_codec` makes the codec of one model. `media_types` are the bodies that are read."""
+    """`make_codec` makes the codec of one model. `media_types` are the bodies that are read.
+
+    `regions` are those that requests may name, where the codec knows of any.
+    """
 
     label: str
     media_types = INFER_TYPES
     binary_headers = b"content-type: application/octet-stream\r\n%binference-header-content-length: %d\r\n"
 
-    def __init__(self, label: str, data_plane: DataPlane, make_codec: CodecMaker) -> None:
+    def __init__(
+        self, label: str, data_plane: DataPlane, make_codec: CodecMaker, regions: Regions = NOT_ALLOWED
+    ) -> None:
         self.label = label
+        self._regions = regions
         self._data_plane = data_plane
         self._make_codec = make_codec
         self._targets: dict[tuple[str, str | None], Target] = {}
@@ -149,6 +157,9 @@ class InferEndpoint:
             request.timeout_ns = min(request.timeout_ns or timeout, timeout)
         if level:
             request.priority = level
+        if request.reply_format.shared is not None:
+            SharedExchange(exchange, request, self._regions, lambda: self._served(target, head)).start()
+            return
         exchange.infer_with(request, target.served)
         target.served.infer(request)
 
@@ -165,6 +176,12 @@ class InferEndpoint:
         if json_length is None:
             return with_server_timing(json_headers, request), body
         return with_server_timing(self.binary_headers % (headers, json_length), request), body
+
+    def _served(self, target: Target, head: RequestHead) -> ServedModel:
+        """Whoever serves the model now. Raises: NotFound, NotReady."""
+        if target.generation != self._data_plane.generation:
+            self._aim(target, head)
+        return target.served
 
     def _aim(self, target: Target, head: RequestHead) -> None:
         served = self._data_plane.lookup(head.params["model"], head.params.get("version"))

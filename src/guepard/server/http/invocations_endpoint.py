@@ -7,9 +7,11 @@ Source: Amazon SageMaker, "Custom Inference Code with Hosting Services"; Triton,
 
 import copy
 import re
+from functools import partial
 from typing import NamedTuple
 
 from guepard.core.errors import InputError
+from guepard.core.regions import NOT_ALLOWED, Regions
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.engine.data_plane import DataPlane
@@ -43,10 +45,10 @@ class _Note(NamedTuple):
 class InvocationsEndpoint:
     label: str
 
-    def __init__(self, label: str, data_plane: DataPlane) -> None:
+    def __init__(self, label: str, data_plane: DataPlane, regions: Regions = NOT_ALLOWED) -> None:
         self.label = label
         self._data_plane = data_plane
-        self._oip = _OipInvocation(label, data_plane, OipCodec)
+        self._oip = _OipInvocation(label, data_plane, partial(OipCodec, regions=regions), regions)
         self._v1 = InferEndpoint(label, data_plane, V1Codec)
 
     def check(self, head: RequestHead) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from guepard.core.datatypes import DATATYPES
+from guepard.core.regions import MAX_REGION_NAME
 from guepard.core.states import ModelReadyState
 from guepard.protocols.oip_messages import MAX_ID, MAX_RANK, MAX_TENSORS, MAX_TEXT
 from guepard.protocols.oip_parameters import PRIORITY_LEVELS
@@ -114,13 +115,26 @@ _EMPTY = {"type": "object", "maxProperties": 0}
 # Inference
 
 _PARAMETER = {"type": ["string", "number", "boolean"]}
+_SHARED_MEMORY = {
+    "shared_memory_region": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": MAX_REGION_NAME,
+        "description": "The data lies, or is to be written, in this region.",
+    },
+    "shared_memory_offset": {**_COUNT, "description": "Where in the region, in bytes; 0 if left out."},
+    "shared_memory_byte_size": {**_COUNT, "description": "How many bytes there are, or may be written."},
+}
 _INPUT_PARAMETERS = Component(
     "InputParameters",
-    _object({}, {"binary_data_size": {**_COUNT, "description": "The data is so many bytes behind the JSON."}}),
+    _object(
+        {},
+        {"binary_data_size": {**_COUNT, "description": "The data is so many bytes behind the JSON."}} | _SHARED_MEMORY,
+    ),
 )
 _OUTPUT_PARAMETERS = Component(
     "RequestedOutputParameters",
-    _object({}, {"binary_data": {**_FLAG, "description": "The data comes as bytes behind the JSON."}}),
+    _object({}, {"binary_data": {**_FLAG, "description": "The data comes as bytes behind the JSON."}} | _SHARED_MEMORY),
 )
 _WHOLE = {"anyOf": [_COUNT, {"type": "string", "pattern": "^[0-9]{1,19}$"}]}
 REQUEST_PARAMETERS = Component(
@@ -178,7 +192,7 @@ _OUTPUT = Component(
         {"name": _TEXT, "datatype": _DATATYPE, "shape": _list(_COUNT)},
         {
             "data": {"type": "array", "items": _PARAMETER, "description": "Flat, in row-major order."},
-            "parameters": _object({}, {"binary_data_size": _COUNT}),
+            "parameters": _object({}, {"binary_data_size": _COUNT} | _SHARED_MEMORY),
         },
     ),
 )
@@ -281,7 +295,7 @@ INFER = Operation(
         header("Inference-Header-Content-Length", str(_HEADER_LENGTH["description"]), _COUNT),
         *INFERENCE_HEADERS,
     ),
-    refusals=(404, 406, 504),
+    refusals=(403, 404, 406, 504),
 )
 INDEX = Operation(
     _REPOSITORY,

@@ -1,6 +1,9 @@
 """The Open Inference Protocol V2 over HTTP."""
 
+from functools import partial
+
 from guepard.core.errors import InputError, NotReady
+from guepard.core.regions import Regions
 from guepard.engine.data_plane import DataPlane
 from guepard.protocols.error_body import StatusTable
 from guepard.protocols.oip_codec import OipCodec
@@ -16,8 +19,16 @@ _VERSION = "/v2/models/{model}/versions/{version}"
 
 
 class OipRoutes:
-    def __init__(self, data_plane: DataPlane, documents: Documents, guard: Guard, statuses: StatusTable) -> None:
+    def __init__(
+        self,
+        data_plane: DataPlane,
+        documents: Documents,
+        guard: Guard,
+        statuses: StatusTable,
+        regions: Regions,
+    ) -> None:
         self._data_plane = data_plane
+        self._regions = regions
         self._documents = documents
         self._guard = guard
         self._statuses = statuses
@@ -33,6 +44,7 @@ class OipRoutes:
             document_route("POST", "/v2/repository/models/{model}/load", self._load, manages, operations.LOAD),
             document_route("POST", "/v2/repository/models/{model}/unload", self._unload, manages, operations.UNLOAD),
         ]
+        make_codec = partial(OipCodec, regions=self._regions)
         for template in (_MODEL, _VERSION):
             infer = f"{template}/infer"
             found += [
@@ -42,7 +54,9 @@ class OipRoutes:
                 document_route(
                     "GET", f"{template}/stats", self._model_statistics, observes, operations.MODEL_STATISTICS
                 ),
-                Route("POST", infer, InferEndpoint(infer, self._data_plane, OipCodec), operations.INFER),
+                Route(
+                    "POST", infer, InferEndpoint(infer, self._data_plane, make_codec, self._regions), operations.INFER
+                ),
             ]
         return found
 

@@ -8,6 +8,7 @@ from typing import Any
 from guepard import __version__
 from guepard.core.errors import ErrorCode
 from guepard.core.names import NAME_PATTERN
+from guepard.core.regions import MAX_REGION_NAME
 from guepard.protocols.error_body import STATUSES
 from guepard.server.http.operation import ERROR, JSON, Answer, Component, Operation, Tag, header
 from guepard.server.http.router import Route
@@ -21,6 +22,10 @@ PATH_PARAMETERS: dict[str, tuple[str, Document]] = {
     _MODEL: ("The name of a model.", {"type": "string", "pattern": f"^{NAME_PATTERN.pattern}$"}),
     "version": ("A version of the model.", {"type": "string", "minLength": 1}),
     "label": ("A label of a version. There are none yet: 404.", {"type": "string", "minLength": 1}),
+    "region": (
+        "The name of a shared memory region.",
+        {"type": "string", "minLength": 1, "maxLength": MAX_REGION_NAME},
+    ),
 }
 
 # What a request may meet on any route: see docs/reference/errors.md.

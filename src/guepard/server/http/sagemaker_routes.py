@@ -1,6 +1,7 @@
 """What Amazon SageMaker asks of a container: `/ping` and `/invocations`."""
 
 from guepard.core.errors import NotReady
+from guepard.core.regions import Regions
 from guepard.engine.data_plane import DataPlane
 from guepard.server.documents import Documents
 from guepard.server.http import v1_operations as operations
@@ -12,14 +13,20 @@ _INVOCATIONS = "/invocations"
 
 
 class SageMakerRoutes:
-    def __init__(self, data_plane: DataPlane, documents: Documents) -> None:
+    def __init__(self, data_plane: DataPlane, documents: Documents, regions: Regions) -> None:
         self._data_plane = data_plane
+        self._regions = regions
         self._documents = documents
 
     def routes(self) -> list[Route]:
         return [
             document_route("GET", "/ping", self._ping, operation=operations.PING),
-            Route("POST", _INVOCATIONS, InvocationsEndpoint(_INVOCATIONS, self._data_plane), operations.INVOCATIONS),
+            Route(
+                "POST",
+                _INVOCATIONS,
+                InvocationsEndpoint(_INVOCATIONS, self._data_plane, self._regions),
+                operations.INVOCATIONS,
+            ),
         ]
 
     def _ping(self, request: DocumentRequest) -> Document:

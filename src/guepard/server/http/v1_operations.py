@@ -134,4 +134,4 @@ INVOCATIONS = replace(
         header("X-Amzn-SageMaker-Target-Model", "The model, where there are several; `.tar.gz` is ignored.", _TEXT),
         *INFERENCE_HEADERS,
     ),
-)
+).refusing(403)  # shared memory, where it is off

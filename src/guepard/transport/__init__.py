@@ -1,0 +1,1 @@
+"""Ways for tensors to come and go beside the bodies of messages."""
