@@ -1,10 +1,10 @@
-"""The gRPC port, on grpc.aio: the one file that knows this library.
+"""The calls of the gRPC port, on grpc.aio: what a method's name leads to, and how a call ends.
 
-Messages come in and go out as bytes, so that what answers them knows nothing of the transport. What the library decides
-alone: framing, compression, the size limit of a message (RESOURCE_EXHAUSTED) and HTTP/2's own bounds.
+Messages come in and go out as bytes, so that what answers them knows nothing of the transport.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from time import monotonic_ns
@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 
-from guepard.core.errors import Cancelled, ConfigurationError, GuepardError, Unsupported
+from guepard.core.errors import Cancelled, GuepardError, Unsupported
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.limits.admission import Admission
@@ -20,26 +20,16 @@ from guepard.protocols.error_body import OWN_STATUSES, StatusTable
 from guepard.protocols.grpc_messages import HEALTH_SERVICE, INFERENCE_SERVICE, REFLECTION_SERVICES
 from guepard.server.grpc.call import UnaryCall, UnaryMethod
 from guepard.server.grpc.health import Health
+from guepard.server.grpc.port import GrpcPort
 from guepard.server.grpc.reflection import Reflection
-from guepard.server.listener import bind
 from guepard.server.request_id import new_request_id
 from guepard.telemetry.access_log import AccessLog, phase_durations
 from guepard.telemetry.metrics import UNMATCHED, MetricsRegistry
 
 _SECOND_NS = 1e9
-_MAX_DETAILS = 2_048
-_FOREVER_S = 86_400.0
+_MAX_DETAILS_BYTES = 2_048  # each may travel as three (%0A), and clients take 8 KiB of metadata in all
+_NOT_FOR_METADATA = re.compile(r"[^ -~]")
 _CODES = {code.name: code for code in grpc.StatusCode}
-
-# Clients may ask whether the server is still there every 10 s, also without a call; the library's own rule is every
-# 5 minutes, and it cuts off whoever asks more often. The server itself asks after a minute of silence.
-_KEEP_ALIVE = {
-    "grpc.keepalive_time_ms": 60_000,
-    "grpc.keepalive_timeout_ms": 20_000,
-    "grpc.keepalive_permit_without_calls": 1,
-    "grpc.http2.max_pings_without_data": 0,
-    "grpc.http2.min_ping_interval_without_data_ms": 9_000,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +50,7 @@ class GrpcListener:
         self._context = context
         self._routes: dict[str, Any] = {}
         self.calls = 0  # that are being answered now
-        self.port = 0
-        self._started = False
         self._draining = asyncio.Event()
-        self._stopping: asyncio.Future[None] | None = None
         for method in methods:
             self._add_unary(method)
         self._add_health(health)
@@ -72,50 +59,33 @@ class GrpcListener:
         self._add_refusal(
             f"/{INFERENCE_SERVICE}/ModelStreamInfer", Unsupported("streams are not served yet; use ModelInfer")
         )
-        self._server = grpc.aio.server(handlers=[_Routes(self._routes, self._unmatched)], options=self._options())
-
-    def _options(self) -> list[tuple[str, int]]:
-        options = {
-            "grpc.max_receive_message_length": self._context.max_message_bytes,
-            "grpc.max_send_message_length": -1,
-            "grpc.so_reuseport": 0,  # a port that is taken is an error, not a second server behind it
-            **_KEEP_ALIVE,
-        }
-        return list(options.items())
+        self._port = GrpcPort(_Routes(self._routes, self._unmatched), context.max_message_bytes)
 
     @property
     def paths(self) -> Iterable[str]:
         """Full names of all methods that are served or refused by name."""
         return self._routes.keys()
 
+    @property
+    def port(self) -> int:
+        return self._port.number
+
     def bind(self, host: str, port: int) -> None:
         """Take the port. Raises: ConfigurationError."""
-        bind(host, port, "server.grpc_port").close()  # says better than the library why a port cannot be had
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        try:
-            self.port = self._server.add_insecure_port(address)
-        except RuntimeError:
-            raise ConfigurationError(
-                f"server.grpc_port: cannot listen on {host} port {port}; choose another port (0 takes any free one)"
-            ) from None
+        self._port.bind(host, port)
 
     async def start(self) -> None:
-        await self._server.start()
-        self._started = True
+        await self._port.start()
 
     def stop_accepting(self) -> None:
         self._draining.set()
-        if self._started and self._stopping is None:
-            self._stopping = asyncio.ensure_future(self._server.stop(_FOREVER_S))
+        self._port.stop_accepting()
 
     async def wait_until_empty(self, timeout_s: float) -> None:
-        if self._stopping is not None:
-            await asyncio.wait({self._stopping}, timeout=timeout_s)
+        await self._port.wait_until_empty(timeout_s)
 
     async def close(self) -> None:
-        await self._server.stop(0)
-        if self._stopping is not None:
-            await self._stopping
+        await self._port.close()
 
     # What a path leads to
 
@@ -218,7 +188,8 @@ class GrpcListener:
         if error.retry_after_ms is not None:
             trailing.append(("guepard-retry-after-ms", str(error.retry_after_ms)))
             trailing.append(("grpc-retry-pushback-ms", str(error.retry_after_ms)))  # what retry policies heed
-        await context.abort(_CODES[self._context.statuses.grpc(error)], error.message[:_MAX_DETAILS], tuple(trailing))
+        details = error.message.encode()[:_MAX_DETAILS_BYTES].decode(errors="ignore")
+        await context.abort(_CODES[self._context.statuses.grpc(error)], details, tuple(trailing))
 
 
 async def _until(ended: asyncio.Event, answers: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -274,7 +245,7 @@ class _Record:
         self._label = label
         self._path = path
         self.metadata = metadata
-        self.request_id = str(metadata.get("x-request-id", ""))[:128]
+        self.request_id = _NOT_FOR_METADATA.sub("?", metadata.get("x-request-id", "")[:128])  # it goes back as it came
         self.started = monotonic_ns()
         self.bytes_in = 0
         self.bytes_out = 0
