@@ -27,7 +27,7 @@ def decode_array(name: str, datatype: str, shape: list[int], body: bytes | memor
     if entry.kind == "bytes":
         return _decode_strings(name, shape, memoryview(body)[start : start + size])
     if size != prod(shape) * entry.size:
-        check_size(name, datatype, shape, size, "binary_data_size")
+        check_size(name, datatype, shape, size)
     if size:
         array: Array = _ndarray(shape, entry.dtype, body, start)
     else:
@@ -37,15 +37,16 @@ def decode_array(name: str, datatype: str, shape: list[int], body: bytes | memor
     return array
 
 
-def check_size(name: str, datatype: str, shape: list[int], size: int, said: str) -> None:
-    """Raises: InputError unless `size` bytes, as the parameter `said` has it, are what datatype and shape need.
+def check_size(name: str, datatype: str, shape: list[int], size: int, said: str | None = None) -> None:
+    """Raises: InputError unless `size` bytes are what datatype and shape need. `said`: the parameter that says so.
 
     What BYTES need only their data tells.
     """
     entry = DATATYPES[datatype]
     expected = prod(shape) * entry.size
     if size != expected and entry.kind != "bytes":
-        raise InputError(f"input {name!r}: {datatype} of shape {shape} takes {expected} bytes, {said} is {size}")
+        found = f"{said} is {size}" if said else f"its data is {size} bytes long"
+        raise InputError(f"input {name!r}: {datatype} of shape {shape} takes {expected} bytes, {found}")
 
 
 def _decode_strings(name: str, shape: list[int], data: memoryview) -> Array:

@@ -74,9 +74,9 @@ def test_a_shape_that_no_array_has_is_refused(datatype: str, shape: list[int]) -
 @pytest.mark.parametrize(
     ("datatype", "shape", "data", "reason"),
     [
-        ("FP32", [2], b"\0" * 7, "FP32 of shape [2] takes 8 bytes, binary_data_size is 7"),
-        ("FP32", [2], b"\0" * 12, "FP32 of shape [2] takes 8 bytes, binary_data_size is 12"),
-        ("INT64", [2, 0], b"\0", "INT64 of shape [2, 0] takes 0 bytes, binary_data_size is 1"),
+        ("FP32", [2], b"\0" * 7, "FP32 of shape [2] takes 8 bytes, its data is 7 bytes long"),
+        ("FP32", [2], b"\0" * 12, "FP32 of shape [2] takes 8 bytes, its data is 12 bytes long"),
+        ("INT64", [2, 0], b"\0", "INT64 of shape [2, 0] takes 0 bytes, its data is 1 bytes long"),
         ("BOOL", [2], b"\x01\x02", "a BOOL byte must be 0 or 1"),
         ("BYTES", [1], b"\x01\x00", "BYTES data ends inside the length of element 0"),
         ("BYTES", [2], strings(b"a") + b"\0", "BYTES data ends inside the length of element 1"),

@@ -89,6 +89,11 @@ class UnaryCall:
         if self.request is not None and not self.is_answered:
             self._taker.cancel(self.request)
 
+    def release(self) -> InferenceRequest | None:
+        """Let go of what refers back to this call, and so would keep the message until the collector comes by."""
+        request, self.request, self.error = self.request, None, None
+        return request
+
     # Answers
 
     def reply(self, message: bytes) -> None:

@@ -253,10 +253,10 @@ class _Record:
     def end(self, error: GuepardError | None, call: UnaryCall | None = None) -> None:
         now = monotonic_ns()
         code = "OK" if error is None else self._context.statuses.grpc(error)
+        request = call.release() if call is not None else None
         self._context.metrics.record_call(self._label, code, now - self.started)
         if error is None and not self._context.access_log.wants(now):
             return
-        request = call.request if call is not None else None
         self._context.access_log.record(
             request_id=self.request_id or new_request_id(),
             method="gRPC",
