@@ -5,7 +5,6 @@ forms in one request, and come out as JSON or bytes.
 """
 
 import json
-import struct
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -13,24 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 from guepard.core.datatypes import DATATYPES
 from guepard.core.tensor import Array
 from guepard.protocols.brain_float import from_float32, to_float32
 from guepard.testing.running_server import RunningServer
 from tests.conftest import Serve
+from tests.services.drawn_tensors import FLOATS, array_of, examples, shapes, wire_bytes
 from tests.services.identities import every_datatype_at_once, onnx_identities
 
 RANKS = range(5)
-FLOATS = ("FP16", "FP32", "FP64", "BF16")
-
-# One server and one connection serve all examples of a test.
-examples = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
 
 
 class Sent(NamedTuple):
@@ -103,12 +96,6 @@ def infer(connection: HTTPConnection, model: str, tensors: list[Sent], output: d
     return post(connection, model, head, b"".join(chunks), binary=bool(chunks))
 
 
-def wire_bytes(datatype: str, array: Array) -> bytes:
-    if datatype != "BYTES":
-        return array.tobytes()
-    return b"".join(struct.pack("<I", len(element)) + element for element in array.ravel().tolist())
-
-
 def json_values(datatype: str, array: Array) -> Array:
     """What a client writes into JSON for `array`. An array, so that it can be flat or nested."""
     if datatype == "BYTES":
@@ -162,29 +149,10 @@ def from_json(datatype: str, data: list[Any]) -> Array:
 # What is drawn
 
 
-def shapes(rank: int) -> st.SearchStrategy[tuple[int, ...]]:
-    return st.tuples(*[st.integers(0, 3)] * rank)
-
-
-def array_of(datatype: str, shape: tuple[int, ...], *, as_json: bool) -> st.SearchStrategy[Array]:
-    """Any array at all, or for `as_json` one that JSON can carry."""
-    if datatype == "BYTES":
-        text = st.text(max_size=8).map(str.encode)
-        return arrays.arrays(np.dtype(object), shape, elements=text if as_json else st.binary(max_size=8) | text)
-    dtype = DATATYPES[datatype].dtype
-    if datatype == "BF16":
-        patterns = st.integers(0, 2**16 - 1)
-        finite = patterns.filter(lambda bits: bits & 0x7F80 != 0x7F80)
-        return arrays.arrays(dtype, shape, elements=finite if as_json else patterns)
-    if datatype in FLOATS and as_json:
-        return arrays.arrays(dtype, shape, elements={"allow_nan": False, "allow_infinity": False})
-    return arrays.arrays(dtype, shape)
-
-
 @st.composite
 def sent_tensors(draw: st.DrawFn, name: str, datatype: str, rank: int) -> Sent:
     form = draw(st.sampled_from(["flat", "nested", "binary"]))
-    array = draw(array_of(datatype, draw(shapes(rank)), as_json=form != "binary"))
+    array = draw(array_of(datatype, draw(shapes(rank)), plain=form != "binary"))
     return Sent(name, datatype, array, form, draw(st.booleans()))
 
 
