@@ -2,8 +2,6 @@
 
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from tests.services.raw_http import (
     tensor_body,
     values_of,
 )
+from tests.services.serve_command import run_serve
 from tests.services.waiting import wait_until
 
 PYTHON_MODELS = "tests/services/python_models.py"
@@ -172,7 +171,7 @@ def test_a_taken_port_is_said_before_anything_is_loaded(ident: str) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         for option, other in (("--http-port", "--metrics-port"), ("--metrics-port", "--http-port")):
-            refused = run(ident, option, str(port), other, "0")
+            refused = run_serve(ident, option, str(port), other, "0")
             assert refused.returncode == 2
             assert f"server.{option[2:].replace('-', '_')}" in refused.stderr
             assert str(port) in refused.stderr
@@ -182,7 +181,7 @@ def test_a_taken_port_is_said_before_anything_is_loaded(ident: str) -> None:
 
 def test_an_address_that_is_not_ours_is_refused(ident: str) -> None:
     for host in ("no.such.host.invalid", "192.0.2.1"):
-        refused = run(ident, "--host", host, "--http-port", "0", "--metrics-port", "0")
+        refused = run_serve(ident, "--host", host, "--http-port", "0", "--metrics-port", "0")
         assert refused.returncode == 2
         assert host in refused.stderr
         assert "Traceback" not in refused.stderr
@@ -218,13 +217,7 @@ def infer_on(server: RunningServer, name: str) -> Answer:
 
 
 def test_exit_on_error_makes_it_stop_them(ident: str) -> None:
-    ended = run(ident, FAILS, "--exit-on-error", "--http-port", "0", "--metrics-port", "0")
+    ended = run_serve(ident, FAILS, "--exit-on-error", "--http-port", "0", "--metrics-port", "0")
     assert ended.returncode == 1
     assert "broken" in ended.stderr
     assert "is serving on" not in ended.stderr
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A server that ends by itself."""
-    command = [sys.executable, "-m", "guepard", "serve", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
