@@ -1,6 +1,7 @@
 """Deadlines and queues over HTTP: nobody waits longer than asked, and what cannot wait is told when to come again.
 
-Refusing at the door what cannot finish in time, priorities and gRPC deadlines belong to later parts of the server.
+The same over gRPC: `test_same_on_http_and_grpc.py`. Refusing at the door what cannot finish in time and priorities
+belong to later parts of the server.
 """
 
 import re

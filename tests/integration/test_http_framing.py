@@ -1,6 +1,6 @@
 """Messages that are cut, doubled, malformed or meant for another protocol.
 
-Left to later parts: several workers, and the same limits on gRPC.
+The limits of gRPC: `test_grpc_limits.py`. Left to later parts: several workers.
 """
 
 import pickle

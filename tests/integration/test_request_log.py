@@ -1,6 +1,6 @@
 """What the log says of each request: its own id, its phases, its error; and how much of it under load.
 
-Records of gRPC calls and of streams belong to later parts of the server.
+Records of gRPC calls: `test_grpc_life.py`. Those of streams belong to later parts of the server.
 """
 
 import http.client

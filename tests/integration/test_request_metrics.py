@@ -1,6 +1,6 @@
 """Every request is counted once, the same wherever one looks, and nothing a client makes up becomes a label.
 
-Counters of gRPC, caches and tenants belong to later parts of the server.
+Those of gRPC calls: `test_grpc_life.py`. Counters of caches and tenants belong to later parts of the server.
 """
 
 import http.client

@@ -1,6 +1,7 @@
 """Requests whose tensors do not fit: shapes, counts, names, ids. Each is told what is wrong and the server goes on.
 
-Left to later parts: the same over gRPC, and chains of models, whose first step is checked like any other model.
+The same over gRPC: `test_same_on_http_and_grpc.py`. Left to later parts: chains of models, whose first step is checked
+like any other model.
 """
 
 import json

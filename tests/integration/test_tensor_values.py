@@ -6,7 +6,7 @@ Where the protocol leaves a choice, this server's is:
 - An output that JSON cannot carry (NaN, an infinity, bytes that are no UTF-8) is refused as JSON (406), not altered.
 - BOOL takes true, false, 1 and 0; a BOOL byte is 0 or 1. Answers say true and false.
 
-Left to later parts: the same over gRPC.
+The same over gRPC: `test_same_on_http_and_grpc.py`.
 """
 
 import json
