@@ -1,7 +1,7 @@
 """Inference through Triton's own Python client over HTTP, in its blocking and its asyncio form, unmodified.
 
-Shared memory has a file of its own. Left to later parts: compression, trace and log settings, sequences with state, and
-gRPC.
+Shared memory and compression have files of their own. Left to later parts: trace and log settings, sequences with
+state, and gRPC.
 """
 
 import asyncio

@@ -20,7 +20,7 @@ def choose(head: RequestHead, headers: bytes) -> tuple[bytes, str | None]:
     """`headers`, which begin with Content-Type, with what they must say of the choice; and the coding to be used."""
     if not headers.startswith(_TEXT):
         return headers, None
-    coding = head.negotiated.coding
+    coding = head.coding
     if coding is None:
         return headers + _VARY, None
     return b"%b%bcontent-encoding: %b\r\n" % (headers, _VARY, coding.encode()), coding

@@ -299,7 +299,7 @@ class HttpConnection(asyncio.Protocol):
         length = 0
         for part in body:
             length += len(part)
-        if length >= head.negotiated.coded_from:
+        if length >= head.coded_from:
             coded = answer_coding.apply(head, headers, body, length)
             if coded is None:
                 self._send_pieces(status, headers, BodyPieces(body), error)
@@ -319,7 +319,7 @@ class HttpConnection(asyncio.Protocol):
     def _top(self, status: int, headers: bytes, framing: bytes, error: GuepardError | None) -> bytes:
         """The head of an answer. `framing` is its last header line, and the empty line."""
         head = self._head
-        if not head.keep_alive or self._ends():
+        if not head.keep_alive or (not self._ahead and (self._eof or self._context.draining or self._reader.deaf)):
             self._closing = True
             headers += response_writer.CLOSE
         elif head.version == "1.0":
@@ -330,10 +330,6 @@ class HttpConnection(asyncio.Protocol):
             self._request_id = new_request_id()
             headers += b"x-request-id: %b\r\n" % self._request_id.encode()
         return b"%b%b%b%b" % (STATUS_LINES[status], self._context.date.line, headers, framing)
-
-    def _ends(self) -> bool:
-        """Whether there will be no further request."""
-        return not self._ahead and (self._eof or self._context.draining or self._reader.deaf)
 
     # Answers in pieces
 
@@ -353,7 +349,9 @@ class HttpConnection(asyncio.Protocol):
 
     def end_answer(self, status: int, bytes_out: int, error: GuepardError | None) -> None:
         self._work = None
-        self._closing = self._closing or self._ends()
+        # What has come to pass since its head went out, which could not say so.
+        if not self._ahead and (self._eof or self._context.draining or self._reader.deaf):
+            self._closing = True
         self._done(status, bytes_out, error)
 
     def _done(self, status: int, bytes_out: int, error: GuepardError | None) -> None:

@@ -18,6 +18,8 @@ class RequestHead:
     """Method, target and headers. Names of `headers` are lower-case; repeated ones are joined by a comma."""
 
     __slots__ = (
+        "coded_from",
+        "coding",
         "content_length",
         "endpoint",
         "expects_continue",
@@ -26,7 +28,6 @@ class RequestHead:
         "is_head",
         "keep_alive",
         "method",
-        "negotiated",
         "note",
         "params",
         "path",
@@ -55,7 +56,8 @@ class RequestHead:
         self.upgrades = b"upgrade" in self.headers
         self.expects_continue = self.headers.get(b"expect", b"").lower() == b"100-continue"
         self.request_id = self.headers.get(b"x-request-id", b"")[:128]
-        self.negotiated = negotiate(self.headers.get(b"accept-encoding"))
+        # How answers are coded, and from how many bytes on.
+        self.coding, self.coded_from = negotiate(self.headers.get(b"accept-encoding"))
         self.endpoint: Endpoint
         self.params: dict[str, str] = {}  # what the route's template names
         self.note: Any = None  # whatever the endpoint worked out from this head
