@@ -6,6 +6,11 @@ from guepard.core.errors import PermissionDenied
 
 MAX_REGION_NAME = 256
 
+NO_CUDA = (
+    "CUDA shared memory is not served: tensors are read and written by the CPU; "
+    "use system shared memory or send the data in the request"
+)
+
 
 class Regions(Protocol):
     """Regions by name. Offsets count from the start of the region. May be called from any thread.

@@ -10,6 +10,7 @@ from typing import Any
 from guepard.core.errors import NotAcceptable
 from guepard.core.memo import Memo
 from guepard.core.model_config import ModelConfig
+from guepard.core.regions import NOT_ALLOWED, Regions
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.core.tensor import Array, TensorSpec
@@ -20,27 +21,39 @@ from guepard.protocols.oip_binary import encode_array
 _MEMO_LIMIT = 256
 _MAX_MESSAGE = 2**31 - 1  # what protobuf can hold
 
+_NO_ECHOES: Mapping[str, Any] = {}
 _NAME, _VERSION, _ID, _OUTPUT, _RAW = b"\x0a", b"\x12", b"\x1a", b"\x2a", b"\x32"
 
 
 class ReplyWriter:
     """Writes the answers of the model that `config` describes."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, regions: Regions = NOT_ALLOWED) -> None:
         self.config = config
+        self._regions = regions
         self._opening = _field(_NAME, config.name.encode()) + _field(_VERSION, config.version.encode())
         self._heads: Memo[tuple[str, tuple[int, ...]], bytes] = Memo(_MEMO_LIMIT)
 
     def write(self, request: InferenceRequest, response: InferenceResponse) -> bytes:
-        """Raises: NotAcceptable for an answer that is larger than a message can be."""
+        """Outputs that were asked for in shared memory are written there, unless they have been.
+
+        Raises: NotAcceptable for an answer that is larger than a message can be; InputError, NotFound.
+        """
         parts = [self._opening]
         if request.id is not None:
             parts.append(_field(_ID, request.id.encode()))
         if response.parameters:
             parts.append(_parameters(response.parameters))
         raw: list[bytes | memoryview] = []
-        for spec, array in response.chosen(request.requested_outputs):
-            if request.reply_format.is_binary(spec.name):
+        outputs = response.chosen(request.requested_outputs)
+        shared = request.reply_format.shared
+        echoes = shared.written(outputs, self._regions) if shared is not None else _NO_ECHOES
+        for spec, array in outputs:
+            if spec.name in echoes:
+                parts.append(_placed(spec, array, echoes[spec.name]))
+                if request.reply_format.binary:
+                    raw.append(_RAW + varint(0))  # clients count raw contents by outputs
+            elif request.reply_format.is_binary(spec.name):
                 parts.append(self._heads.get((spec.name, array.shape)) or self._head(spec, array.shape))
                 data = encode_array(spec.datatype.name, array)
                 raw.append(b"%b%b" % (_RAW, varint(len(data))))
@@ -70,8 +83,21 @@ def _typed(spec: TensorSpec, array: Array) -> bytes:
     return _field(_OUTPUT, data)
 
 
+def _placed(spec: TensorSpec, array: Array, echo: Mapping[str, Any]) -> bytes:
+    output = _output(spec, array.shape)
+    _set_parameters(output, echo)
+    data: bytes = output.SerializeToString()
+    return _field(_OUTPUT, data)
+
+
 def _parameters(parameters: Mapping[str, Any]) -> bytes:
     message = message_class("inference.ModelInferResponse")()
+    _set_parameters(message, parameters)
+    data: bytes = message.SerializeToString()
+    return data
+
+
+def _set_parameters(message: Any, parameters: Mapping[str, Any]) -> None:
     for key, value in parameters.items():
         parameter = message.parameters[key]
         if isinstance(value, bool):
@@ -82,8 +108,6 @@ def _parameters(parameters: Mapping[str, Any]) -> bytes:
             parameter.double_param = value
         else:
             parameter.string_param = str(value)
-    data: bytes = message.SerializeToString()
-    return data
 
 
 def _field(tag: bytes, data: bytes) -> bytes:

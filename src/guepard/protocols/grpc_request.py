@@ -16,7 +16,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from guepard.core.datatypes import DATATYPES
-from guepard.core.errors import GuepardError, InputError, Unsupported
+from guepard.core.errors import GuepardError, InputError
 from guepard.core.memo import Memo
 from guepard.core.request import InferenceRequest
 from guepard.core.response import NOBODY, ResponseSender
@@ -26,8 +26,8 @@ from guepard.protocols.grpc_contents import decode_contents
 from guepard.protocols.grpc_messages import message_class
 from guepard.protocols.oip_messages import MAX_ID, MAX_RANK, MAX_TENSORS, MAX_TEXT, WireOutput, known_datatype
 from guepard.protocols.oip_parameters import apply_parameters, refuse_tensor_parameters
-from guepard.protocols.reply_format import BINARY, requested
-from guepard.protocols.shared_tensors import find_place
+from guepard.protocols.reply_format import BINARY, place_inputs, requested
+from guepard.protocols.shared_tensors import SharedInput, find_place, shared_input
 
 Span = tuple[int, int]
 
@@ -36,7 +36,6 @@ _RAW_FIELD = 0x3A  # field 7, length-delimited
 _MAX_TAG = 0x3A
 _MEMO_LIMIT = 256
 _MEMO_BYTES = 2_048
-_NO_SHARED_MEMORY = "shared memory is not served over gRPC; send the data in the request, or ask over HTTP"
 
 _ndarray = np.ndarray
 
@@ -52,22 +51,27 @@ class _Slot(NamedTuple):
 
 
 class InferHead:
-    """Everything of a request but its raw contents. Requests share it, so its typed arrays are read-only.
+    """Everything of a request but its raw contents. Requests share it, so its typed arrays are read-only. Of an input
+    in shared memory only the place is there.
 
     A head that is wrong keeps its `fault`, to be raised when a request is made of it, so that the model counts it.
     """
 
-    __slots__ = ("_fault", "_model", "_slots", "model_name", "model_version")
+    __slots__ = ("_fault", "_has_shared", "_model", "_raw_count", "_slots", "model_name", "model_version")
 
     def __init__(self, wire: Any, has_raw: bool) -> None:
         self.model_name: str = wire.model_name
         self.model_version: str | None = wire.model_version or None
-        self._slots: Sequence[_Slot | Tensor] = ()
+        self._slots: Sequence[_Slot | Tensor | SharedInput] = ()
+        self._raw_count = 0
+        self._has_shared = False
         self._model = InferenceRequest((), NOBODY, 0)
         self._fault: GuepardError | None = None
         try:
             _describe(self._model, wire)
             self._slots = [_slot(tensor, f"inputs[{index}]", has_raw) for index, tensor in enumerate(wire.inputs)]
+            self._raw_count = sum(isinstance(slot, _Slot) for slot in self._slots)
+            self._has_shared = any(isinstance(slot, SharedInput) for slot in self._slots)
         except GuepardError as error:
             self._fault = error
 
@@ -77,18 +81,18 @@ class InferHead:
         """The request whose raw contents are the `spans` of `message`, as views. Raises: InputError, Unsupported."""
         if self._fault is not None:
             raise self._fault
-        slots = self._slots
-        if spans and len(spans) != len(slots):
+        if len(spans) != self._raw_count:
             raise InputError(
-                f"raw_input_contents: {len(spans)} came for {len(slots)} inputs; send one for each input, or none"
+                f"raw_input_contents: {len(spans)} came for {self._raw_count} inputs; send one for each input, or none"
             )
-        tensors = []
-        for index, slot in enumerate(slots):
-            if isinstance(slot, Tensor):
+        tensors: list[Any] = []
+        following = iter(spans)
+        for slot in self._slots:
+            if not isinstance(slot, _Slot):
                 tensors.append(slot)
                 continue
             name, datatype, shape, size, dtype = slot
-            start, end = spans[index]
+            start, end = next(following)
             if dtype is not None and end - start == size:
                 array: Array = _ndarray(shape, dtype, message, start)
             else:
@@ -96,6 +100,8 @@ class InferHead:
             tensors.append(Tensor(name, datatype, array))
         request = InferenceRequest(tensors, sender, request_start)
         request.resemble(self._model)
+        if self._has_shared:
+            place_inputs(request, tensors)
         return request
 
 
@@ -190,9 +196,7 @@ def _describe(request: InferenceRequest, wire: Any) -> None:
     ]
     request.id = wire.id or None
     request.requested_outputs, request.reply_format = requested(outputs, parameters, BINARY)
-    if request.reply_format.shared is not None:
-        raise Unsupported(_NO_SHARED_MEMORY)
-    if request.reply_format.overrides:
+    if any(output.parameters and "binary_data" in output.parameters for output in outputs):
         raise InputError(
             "outputs: over gRPC all outputs come in one form; leave binary_data out and set the request's "
             "binary_data_output to false for typed contents"
@@ -201,7 +205,7 @@ def _describe(request: InferenceRequest, wire: Any) -> None:
         apply_parameters(request, parameters)
 
 
-def _slot(tensor: Any, where: str, has_raw: bool) -> "_Slot | Tensor":
+def _slot(tensor: Any, where: str, has_raw: bool) -> "_Slot | Tensor | SharedInput":
     name = _bound(f"{where}.name", tensor.name, MAX_TEXT)
     shape = list(tensor.shape)
     if len(shape) > MAX_RANK:
@@ -212,8 +216,11 @@ def _slot(tensor: Any, where: str, has_raw: bool) -> "_Slot | Tensor":
     datatype = known_datatype(name, _bound(f"{where}.datatype", tensor.datatype, MAX_TEXT))
     parameters = parameter_values(f"{where}.parameters", tensor.parameters)
     refuse_tensor_parameters(where, parameters)
-    if find_place(where, parameters) is not None:
-        raise Unsupported(_NO_SHARED_MEMORY)
+    place = find_place(where, parameters)
+    if place is not None:
+        if tensor.contents.ListFields():
+            raise InputError(f"input {name!r}: both contents and shared_memory_region; send one of them")
+        return shared_input(name, datatype, shape, place)
     if not has_raw:
         array = decode_contents(name, datatype, shape, tensor.contents, where)
         array.flags.writeable = False

@@ -148,7 +148,7 @@ class Application:
                 from guepard.server.grpc.listener import GrpcContext
 
                 context = GrpcContext(int(options.max_request_bytes), admission, registry, self._access_log, statuses)
-                self._grpc = build_listener(context, data_plane, documents, guard)
+                self._grpc = build_listener(context, data_plane, documents, guard, regions)
                 self._grpc.bind(options.host, options.grpc_port)
                 self.listeners["grpc"] = self._grpc
             taken.pop_all()

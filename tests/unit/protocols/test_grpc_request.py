@@ -283,15 +283,45 @@ def dict_output(name: str, **parameters: Any) -> Any:
     return output
 
 
-def test_shared_memory_is_refused_and_never_overlooked() -> None:
-    for field in ("inputs", "outputs"):
-        message = call()
-        tensor = getattr(message, field).add(name="x")
-        if field == "inputs":
-            tensor.datatype, tensor.shape[:] = "FP32", [1]
-        tensor.parameters["shared_memory_region"].string_param = "r"
-        tensor.parameters["shared_memory_byte_size"].int64_param = 4
-        refused(message, "shared memory is not served over gRPC", Unsupported)
+def placed(tensor: Any, size: int, offset: int = 0, region: str = "r") -> Any:
+    tensor.parameters["shared_memory_region"].string_param = region
+    tensor.parameters["shared_memory_byte_size"].int64_param = size
+    tensor.parameters["shared_memory_offset"].int64_param = offset
+    return tensor
+
+
+def test_inputs_and_outputs_in_shared_memory_are_places() -> None:
+    """Raw contents come for the other inputs alone, in their order."""
+    message = call(floats(1), floats(3))
+    for name, in_memory in (("a", False), ("b", True), ("c", False)):
+        tensor = declared(message, "FP32", [1], name)
+        if in_memory:
+            placed(tensor, 4, 8)
+    placed(message.outputs.add(name="y"), 16)
+    message.outputs.add(name="z")
+    request = read(message)
+    shared = request.reply_format.shared
+    assert [given.name for given in shared.inputs] == ["a", "b", "c"]
+    assert shared.inputs[1].place == ("r", 8, 4)
+    assert [tensor.array.tolist() for tensor in request.tensors] == [[1], [3]]
+    assert (shared.outputs["y"], list(shared.outputs)) == (("r", 0, 16), ["y"])
+    assert request.reply_format.is_binary("z")
+    assert not request.reply_format.is_binary("y")
+
+
+def test_shared_memory_that_does_not_fit() -> None:
+    message = call(floats(1))
+    placed(declared(message, "FP32", [1]), 4)
+    refused(message, "raw_input_contents: 1 came for 0 inputs")
+    message = call()
+    placed(declared(message, "FP32", [1], fp32_contents=[1]), 4)
+    refused(message, "input 'x': both contents and shared_memory_region")
+    message = call()
+    placed(declared(message, "FP32", [1]), 12)
+    refused(message, "FP32 of shape [1] takes 4 bytes, shared_memory_byte_size is 12")
+    message = call()
+    placed(declared(message, "FP32", [1]), -4)
+    refused(message, "inputs[0].parameters.shared_memory_byte_size: expected a whole number of 0 or more")
 
 
 # Heads that came before

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from guepard.core.errors import GuepardError, InternalError, Unsupported
@@ -31,8 +31,9 @@ class UnaryMethod(Protocol):
 class UnaryCall:
     """Answered once, by a message or an error. The ResponseSender of its inference request, if it has one.
 
-    `timeout_ns` is what is left of the caller's deadline, 0 without one; `metadata` has lower-case keys; `started` is
-    when the message had come, in nanoseconds of the monotonic clock.
+    `hold` counts bytes, as InferenceExchange has it, until the call is over. `timeout_ns` is what is left of the
+    caller's deadline, 0 without one; `metadata` has lower-case keys; `started` is when the message had come, in
+    nanoseconds of the monotonic clock.
     """
 
     __slots__ = (
@@ -41,6 +42,7 @@ class UnaryCall:
         "_taker",
         "_waiter",
         "error",
+        "hold",
         "message",
         "metadata",
         "model",
@@ -50,8 +52,16 @@ class UnaryCall:
         "version",
     )
 
-    def __init__(self, method: UnaryMethod, metadata: Mapping[str, str], timeout_ns: int, started: int) -> None:
+    def __init__(
+        self,
+        method: UnaryMethod,
+        metadata: Mapping[str, str],
+        timeout_ns: int,
+        started: int,
+        hold: Callable[[int], None],
+    ) -> None:
         self._method = method
+        self.hold = hold
         self.metadata = metadata
         self.timeout_ns = timeout_ns
         self.started = started

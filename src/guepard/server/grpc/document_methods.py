@@ -12,7 +12,8 @@ from typing import Any
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import DecodeError
 
-from guepard.core.errors import GuepardError, InputError, InternalError, NotReady
+from guepard.core.errors import GuepardError, InputError, InternalError, NotReady, Unsupported
+from guepard.core.regions import NO_CUDA, RegionRegistry
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.protocols.grpc_messages import INFERENCE_SERVICE, method_classes, pool
@@ -74,8 +75,9 @@ class DocumentMethod:
 class DocumentMethods:
     """`check_verb` raises PermissionDenied where a verb (manage, observe) is not open to callers."""
 
-    def __init__(self, documents: Documents, check_verb: Callable[[str], None]) -> None:
+    def __init__(self, documents: Documents, regions: RegionRegistry, check_verb: Callable[[str], None]) -> None:
         self._documents = documents
+        self._regions = regions
         self._check_verb = check_verb
 
     def methods(self) -> list[DocumentMethod]:
@@ -93,6 +95,10 @@ class DocumentMethods:
             DocumentMethod("RepositoryModelUnload", self._unload, manages),
             DocumentMethod("TraceSetting", self._trace_settings),
             DocumentMethod("LogSettings", self._log_settings),
+            DocumentMethod("SystemSharedMemoryStatus", self._region_status, manages),
+            DocumentMethod("SystemSharedMemoryRegister", self._register_region, manages),
+            DocumentMethod("SystemSharedMemoryUnregister", self._unregister_region, manages),
+            *[DocumentMethod(f"CudaSharedMemory{verb}", _refuse_cuda) for verb in ("Status", "Register", "Unregister")],
         ]
 
     def _server_ready(self, request: Any) -> Document:
@@ -141,6 +147,23 @@ class DocumentMethods:
         logs = self._documents.log_settings
         found = logs.update(changes) if changes else logs.settings()
         return {"settings": {field: {_parameter_field(value): value} for field, value in found.items()}}
+
+    # Shared memory: a call without a name means all regions.
+
+    def _region_status(self, request: Any) -> Document:
+        return {"regions": self._regions.status(request.name or None)}
+
+    def _register_region(self, request: Any) -> Document:
+        self._regions.register(request.name, request.key, request.offset, request.byte_size)
+        return {}
+
+    def _unregister_region(self, request: Any) -> Document:
+        self._regions.unregister(request.name or None)
+        return {}
+
+
+def _refuse_cuda(request: Any) -> Document:
+    raise Unsupported(NO_CUDA)
 
 
 def _parameter_field(value: object) -> str:

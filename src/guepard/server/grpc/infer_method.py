@@ -1,6 +1,9 @@
 """`ModelInfer`: the hot path between a call and the engine."""
 
+from functools import partial
+
 from guepard.core.errors import GuepardError
+from guepard.core.regions import Regions
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.engine.data_plane import DataPlane
@@ -9,13 +12,15 @@ from guepard.protocols.grpc_reply import ReplyWriter
 from guepard.protocols.grpc_request import RequestReader
 from guepard.server.grpc.call import UnaryCall
 from guepard.server.request_options import priority_level, timeout_ns
+from guepard.server.shared_exchange import SharedExchange
 
 
 class InferMethod:
     path = f"/{INFERENCE_SERVICE}/ModelInfer"
 
-    def __init__(self, data_plane: DataPlane) -> None:
+    def __init__(self, data_plane: DataPlane, regions: Regions) -> None:
         self._data_plane = data_plane
+        self._regions = regions
         self._reader = RequestReader()
         self._writers: dict[tuple[str, str], ReplyWriter] = {}  # bounded by the model versions that answered
 
@@ -28,6 +33,10 @@ class InferMethod:
             self._apply_metadata(call, request)
         except GuepardError as error:
             served.refuse(InferenceRequest((), call, call.started), error)
+            return
+        if request.reply_format.shared is not None:
+            lookup = partial(self._data_plane.lookup, head.model_name, head.model_version)
+            SharedExchange(call, request, self._regions, lookup).start()
             return
         call.infer_with(request, served)
         served.infer(request)
@@ -46,5 +55,5 @@ class InferMethod:
         key = (config.name, config.version)
         writer = self._writers.get(key)
         if writer is None or writer.config is not config:
-            writer = self._writers[key] = ReplyWriter(config)
+            writer = self._writers[key] = ReplyWriter(config, self._regions)
         return writer.write(request, response)

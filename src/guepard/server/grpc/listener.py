@@ -22,6 +22,7 @@ from guepard.server.grpc.call import UnaryCall, UnaryMethod
 from guepard.server.grpc.health import Health
 from guepard.server.grpc.port import GrpcPort
 from guepard.server.grpc.reflection import Reflection
+from guepard.server.inference_exchange import refuse_beyond
 from guepard.server.request_id import new_request_id
 from guepard.telemetry.access_log import AccessLog, phase_durations
 from guepard.telemetry.metrics import UNMATCHED, MetricsRegistry
@@ -139,10 +140,10 @@ class GrpcListener:
         record.bytes_in = len(message)
         left = context.time_remaining()
         timeout_ns = 0 if left is None else max(1, int(left * _SECOND_NS))
-        call = UnaryCall(method, record.metadata, timeout_ns, record.started)
-        admission = self._context.admission
+        permit = _Permit(self._context)
+        call = UnaryCall(method, record.metadata, timeout_ns, record.started, permit.hold)
         try:
-            admission.acquire(len(message))
+            permit.hold(len(message))
         except GuepardError as error:
             await self._abort(context, error, record)
         self.calls += 1
@@ -156,7 +157,7 @@ class GrpcListener:
             raise
         finally:
             self.calls -= 1
-            admission.release(len(message))
+            permit.release()
         if call.error is not None:
             await self._abort(context, call.error, record, call)
         answer = call.message
@@ -233,6 +234,25 @@ class _Immediate:
 
     def write(self, request: InferenceRequest, response: InferenceResponse) -> bytes:
         raise AssertionError("this method has no inference to answer")
+
+
+class _Permit:
+    """The bytes of one call among those in flight."""
+
+    __slots__ = ("_context", "_size")
+
+    def __init__(self, context: GrpcContext) -> None:
+        self._context = context
+        self._size = 0
+
+    def hold(self, size: int) -> None:
+        """Raises: Overloaded, PayloadTooLarge."""
+        refuse_beyond(self._context.max_message_bytes, self._size + size)
+        self._context.admission.acquire(size, held=self._size)
+        self._size += size
+
+    def release(self) -> None:
+        self._context.admission.release(self._size)
 
 
 class _Record:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from time import monotonic_ns
 from typing import cast
 
-from guepard.core.errors import GuepardError, InternalError, PayloadTooLarge, Unsupported
+from guepard.core.errors import GuepardError, InternalError, Unsupported
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.engine.taker import Taker
@@ -30,6 +30,7 @@ from guepard.server.http.message_reader import Message, MessageReader
 from guepard.server.http.piece_sender import PieceSender
 from guepard.server.http.request_head import RequestHead
 from guepard.server.http.response_writer import STATUS_LINES
+from guepard.server.inference_exchange import refuse_beyond
 from guepard.server.request_id import new_request_id
 
 log = logging.getLogger(__name__)
@@ -244,12 +245,7 @@ class HttpConnection(asyncio.Protocol):
         self._taker = taker
 
     def hold(self, size: int) -> None:
-        limit = self._context.limits.max_request_bytes
-        if self._permit + size > limit:
-            raise PayloadTooLarge(
-                f"the request and its shared memory have {self._permit + size} bytes, more than {limit} "
-                "(max_request_bytes)"
-            )
+        refuse_beyond(self._context.limits.max_request_bytes, self._permit + size)
         self.admit(size)
 
     def send(self, request: InferenceRequest, response: InferenceResponse, final: bool) -> None:

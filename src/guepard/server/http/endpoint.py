@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from guepard.core.errors import GuepardError
 from guepard.core.request import InferenceRequest
-from guepard.core.response import InferenceResponse, ResponseSender
-from guepard.engine.taker import Taker
+from guepard.core.response import InferenceResponse
 from guepard.server.http.request_head import RequestHead
+from guepard.server.inference_exchange import InferenceExchange
 
 Buffer = bytes | bytearray | memoryview
 Body = Sequence[bytes | memoryview]
@@ -44,7 +43,7 @@ class Work(Protocol):
         ...
 
 
-class Exchange(ResponseSender, Protocol):
+class Exchange(InferenceExchange, Protocol):
     """One request that waits for its answer, which is given once. A connection plays this part.
 
     As the ResponseSender of an inference request it has the answer written by the endpoint.
@@ -53,8 +52,6 @@ class Exchange(ResponseSender, Protocol):
     def reply(self, status: int, headers: bytes, body: Body) -> None:
         """Write an answer. `headers` are whole lines, each ended by CRLF, without Content-Length."""
         ...
-
-    def fail_with(self, error: GuepardError) -> None: ...
 
     def admit(self, size: int) -> None:
         """Count `size` bytes more among those that this exchange holds. Raises: Overloaded, PayloadTooLarge."""
@@ -66,14 +63,6 @@ class Exchange(ResponseSender, Protocol):
 
     def begin_anew(self, head: RequestHead, body: Buffer) -> None:
         """Take the request for one with this head and this body."""
-        ...
-
-    def hold(self, size: int) -> None:
-        """`admit` what a request names beside its body: together they are bounded as a body is."""
-        ...
-
-    def infer_with(self, request: InferenceRequest, taker: Taker) -> None:
-        """Name the inference request whose answer this exchange waits for, and who cancels it if the client leaves."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Triton's shared memory extension: regions of system shared memory, and why there are none of CUDA."""
 
 from guepard.core.errors import Unsupported
-from guepard.core.regions import RegionRegistry
+from guepard.core.regions import NO_CUDA, RegionRegistry
 from guepard.server.http import shared_memory_operations as operations
 from guepard.server.http.document_endpoint import Document, DocumentRequest, document_route
 from guepard.server.http.guard import Guard
@@ -49,7 +49,4 @@ class SharedMemoryRoutes:
 
 
 def _refuse_cuda(request: DocumentRequest) -> Document:
-    raise Unsupported(
-        "CUDA shared memory is not served: tensors are read and written by the CPU; "
-        "use system shared memory or send the data in the request"
-    )
+    raise Unsupported(NO_CUDA)

@@ -13,7 +13,7 @@ from guepard.core.response import InferenceResponse
 from guepard.engine.background import in_thread
 from guepard.engine.served_model import ServedModel
 from guepard.protocols.shared_tensors import SharedTensors
-from guepard.server.http.endpoint import Exchange
+from guepard.server.inference_exchange import InferenceExchange
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class SharedExchange:
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: InferenceExchange,
         request: InferenceRequest,
         regions: Regions,
         served: Callable[[], ServedModel],
