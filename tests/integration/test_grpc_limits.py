@@ -142,7 +142,16 @@ def test_clients_may_ask_every_ten_seconds_whether_the_server_is_there() -> None
         ([("x-request-id", "x" * 8_000)], "x" * 128),
         ([("x-request-id", "~!@ #$%")], "~!@ #$%"),
         ([("x-request-id-bin", b"\xff\0")], None),
-        ([("some-bin", b"\xff\0\n"), ("some-bin", b""), ("other", ""), ("other", "v" * 8_000)], None),
+        (
+            [
+                ("some-bin", b"\xff\0\n"),
+                ("some-bin", b""),
+                ("other", ""),
+                ("other", "v" * 8_000),
+                ("more", "v" * 40_000),
+            ],
+            None,
+        ),
         ([("guepard-timeout-ms", "5000"), ("guepard-priority", "1"), ("guepard-timeout-ms-bin", b"x")], None),
         ([(f"key-{number}", "v") for number in range(100)], None),
     ],

@@ -615,7 +615,7 @@ def test_a_full_queue(server: RunningServer, channel: grpc.Channel) -> None:
         return lambda: gauge(server, f'{name}{{model="narrow",version="1"}}') == 1
 
     with ThreadPoolExecutor(2) as pool:
-        running = pool.submit(send, RAW, server, channel, scalar("narrow", 600, "INT32"))
+        running = pool.submit(send, RAW, server, channel, scalar("narrow", 1_500, "INT32"))
         wait_until(is_now("guepard_executing_requests"))
         waiting = pool.submit(send, JSON_FORM, server, channel, scalar("narrow", 1, "INT32"))
         wait_until(is_now("guepard_queue_depth"))

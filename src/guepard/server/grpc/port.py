@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 _FOREVER_S = 86_400.0
 _LOOK_S = 0.1
+_MAX_METADATA = 65_536  # as much as an HTTP head may be
 
 # Clients may ask whether the server is still there every 10 s, also without a call; the library's own rule is every
 # 5 minutes, and it cuts off whoever asks more often. The server itself asks after a minute of silence.
@@ -80,6 +81,8 @@ class GrpcPort:
         options = {
             "grpc.max_receive_message_length": self._max_message_bytes,
             "grpc.max_send_message_length": -1,
+            "grpc.max_metadata_size": _MAX_METADATA,  # between the two the library refuses by chance
+            "grpc.absolute_max_metadata_size": _MAX_METADATA,
             "grpc.so_reuseport": 0,  # a port that is taken is an error, not a second server behind it
             **_KEEP_ALIVE,
         }
