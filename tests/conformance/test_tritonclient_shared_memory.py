@@ -1,28 +1,27 @@
 """Shared memory through Triton's own Python client and its `utils.shared_memory`, unmodified."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
 from tritonclient.http import aio as triton_aio
-from tritonclient.utils import InferenceServerException, serialize_byte_tensor, triton_to_np_dtype
+from tritonclient.utils import InferenceServerException, serialize_byte_tensor
 from tritonclient.utils import shared_memory as shm
 
 from guepard.core.datatypes import DATATYPES
 from guepard.testing.running_server import RunningServer
 from tests.conftest import Serve
-from tests.services import onnx_models
+from tests.services import onnx_models, shared_regions
 from tests.services.identities import onnx_identities
-from tests.services.shared_objects import PREFIX, unique_name
+from tests.services.shared_objects import PREFIX
+from tests.services.shared_regions import MakeRegion, contents, registered_regions
 
-Region = tuple[str, Any]  # its name with the server, and the client's handle
-MakeRegion = Callable[..., Region]
+placed = partial(shared_regions.placed, InferInput)
+wanted = partial(shared_regions.wanted, InferRequestedOutput)
 
 
 @pytest.fixture(scope="module")
@@ -41,34 +40,8 @@ def client(server: RunningServer) -> Iterator[InferenceServerClient]:
 
 @pytest.fixture
 def region(client: InferenceServerClient) -> Iterator[MakeRegion]:
-    """Create and register a region of so many bytes, under a name of its own."""
-    with ExitStack() as stack:
-
-        def make(size: int, *, slash: bool = True) -> Region:
-            name = unique_name()
-            handle = shm.create_shared_memory_region(name, f"/{name}" if slash else name, size)
-            stack.callback(shm.destroy_shared_memory_region, handle)
-            client.register_system_shared_memory(name, f"/{name}" if slash else name, size)
-            return name, handle
-
+    with registered_regions(client) as make:
         yield make
-
-
-def placed(name: str, shape: tuple[int, ...], datatype: str, region: Region, size: int, offset: int = 0) -> InferInput:
-    tensor = InferInput(name, list(shape), datatype)
-    tensor.set_shared_memory(region[0], size, offset)
-    return tensor
-
-
-def wanted(name: str, region: Region, size: int, offset: int = 0) -> InferRequestedOutput:
-    output = InferRequestedOutput(name)
-    output.set_shared_memory(region[0], size, offset)
-    return output
-
-
-def contents(region: Region, datatype: str, shape: tuple[int, ...], offset: int = 0) -> NDArray[Any]:
-    array: NDArray[Any] = shm.get_contents_as_numpy(region[1], triton_to_np_dtype(datatype), shape, offset)
-    return array.copy()  # a view would outlive the mapping
 
 
 @pytest.mark.parametrize("datatype", [name for name, entry in DATATYPES.items() if entry.size and name != "BF16"])

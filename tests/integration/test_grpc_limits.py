@@ -18,7 +18,7 @@ from tritonclient.grpc import InferenceServerClient, InferInput
 from guepard.server.grpc import port
 from guepard.testing.running_server import RunningServer
 from tests.conftest import Serve
-from tests.services.grpc_calls import INFER, Metadata, call, exchange, http2_call, infer_message, int_row
+from tests.services.grpc_calls import INFER, Metadata, call, exchange, http2_call, http2_data, infer_message, int_row
 from tests.services.memory import peak_rss_mib, rss_mib
 from tests.services.onnx_models import identity, write_model
 from tests.services.raw_http import gauge
@@ -43,9 +43,10 @@ def server(serve: Serve, models: Path) -> RunningServer:
 
 @pytest.fixture(scope="module")
 def narrow(serve: Serve, models: Path) -> RunningServer:
-    """With small bounds."""
+    """With small bounds, and answers that are compressed."""
     ident = write_model(models / "ident.onnx", identity("FP32", ["n", "m"]))
-    return serve(f"ident={ident}", f"sleep={PYTHON_MODELS}:Sleep", "--max-request-bytes", "1MiB")
+    compressing = ("--grpc-infer-response-compression-level", "high")
+    return serve(f"ident={ident}", f"sleep={PYTHON_MODELS}:Sleep", "--max-request-bytes", "1MiB", *compressing)
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +99,17 @@ class TestLargeMessages:
         message = infer_message("ident", "FP32", [1, array.size], array.tobytes())
         answer = call(channel, message, compression=compression)
         assert answer.infer.raw_output_contents[0] == array.tobytes()
+
+
+@pytest.mark.parametrize("accepts", [True, False])
+def test_answers_are_compressed_for_who_takes_it(narrow: RunningServer, accepts: bool) -> None:
+    zeros = infer_message("ident", "FP32", [1, 2_048], bytes(8_192))
+    extra = [(b"grpc-accept-encoding", b"identity,deflate,gzip")] if accepts else []
+    received = exchange(narrow.grpc_port, http2_call(zeros, extra=extra), b"grpc-status")
+    flag, length = http2_data(received)[0], int.from_bytes(http2_data(received)[1:5])
+    assert (flag, length < 1_000) == ((1, True) if accepts else (0, False))
+    with grpc.insecure_channel(narrow.grpc_address) as channel:
+        assert call(channel, zeros).infer.raw_output_contents[0] == bytes(8_192)
 
 
 def test_the_bytes_in_flight_are_bounded_for_both_front_ends(serve: Serve, models: Path) -> None:

@@ -175,6 +175,17 @@ def http2_call(body: bytes, path: bytes = INFER.encode(), extra: Iterable[tuple[
     )
 
 
+def http2_data(received: bytes) -> bytes:
+    """What the DATA frames of an answer hold."""
+    data = b""
+    while len(received) >= 9:
+        length, kind = int.from_bytes(received[:3]), received[3]
+        if kind == _DATA:
+            data += received[9 : 9 + length]
+        received = received[9 + length :]
+    return data
+
+
 def exchange(port: int, data: bytes, until: bytes, timeout_s: float = 5.0) -> bytes:
     """Send `data` and read until `until` has come, or the other side closes."""
     received = b""

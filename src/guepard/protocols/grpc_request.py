@@ -9,13 +9,11 @@ A client that sends the same tensors with other values repeats its head to the l
 """
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from guepard.core.datatypes import DATATYPES
 from guepard.core.errors import GuepardError, InputError
 from guepard.core.memo import Memo
 from guepard.core.request import InferenceRequest
@@ -28,6 +26,7 @@ from guepard.protocols.oip_messages import MAX_ID, MAX_RANK, MAX_TENSORS, MAX_TE
 from guepard.protocols.oip_parameters import apply_parameters, refuse_tensor_parameters
 from guepard.protocols.reply_format import BINARY, place_inputs, requested
 from guepard.protocols.shared_tensors import SharedInput, find_place, shared_input
+from guepard.protocols.tensor_slot import TensorSlot, tensor_slot
 
 Span = tuple[int, int]
 
@@ -38,16 +37,6 @@ _MEMO_LIMIT = 256
 _MEMO_BYTES = 2_048
 
 _ndarray = np.ndarray
-
-
-class _Slot(NamedTuple):
-    """Where the bytes of one input go. `dtype` None: they have to be looked at, not only viewed."""
-
-    name: str
-    datatype: str
-    shape: list[int]
-    size: int
-    dtype: np.dtype[Any] | None
 
 
 class InferHead:
@@ -62,7 +51,7 @@ class InferHead:
     def __init__(self, wire: Any, has_raw: bool) -> None:
         self.model_name: str = wire.model_name
         self.model_version: str | None = wire.model_version or None
-        self._slots: Sequence[_Slot | Tensor | SharedInput] = ()
+        self._slots: Sequence[TensorSlot | Tensor | SharedInput] = ()
         self._raw_count = 0
         self._has_shared = False
         self._model = InferenceRequest((), NOBODY, 0)
@@ -70,7 +59,7 @@ class InferHead:
         try:
             _describe(self._model, wire)
             self._slots = [_slot(tensor, f"inputs[{index}]", has_raw) for index, tensor in enumerate(wire.inputs)]
-            self._raw_count = sum(isinstance(slot, _Slot) for slot in self._slots)
+            self._raw_count = sum(isinstance(slot, TensorSlot) for slot in self._slots)
             self._has_shared = any(isinstance(slot, SharedInput) for slot in self._slots)
         except GuepardError as error:
             self._fault = error
@@ -80,7 +69,7 @@ class InferHead:
     ) -> InferenceRequest:
         """The request whose raw contents are the `spans` of `message`, as views. Raises: InputError, Unsupported."""
         if self._fault is not None:
-            raise self._fault
+            raise self._fault.with_traceback(None)  # else each raise would add to what it refers to
         if len(spans) != self._raw_count:
             raise InputError(
                 f"raw_input_contents: {len(spans)} came for {self._raw_count} inputs; send one for each input, or none"
@@ -88,7 +77,7 @@ class InferHead:
         tensors: list[Any] = []
         following = iter(spans)
         for slot in self._slots:
-            if not isinstance(slot, _Slot):
+            if not isinstance(slot, TensorSlot):
                 tensors.append(slot)
                 continue
             name, datatype, shape, size, dtype = slot
@@ -205,7 +194,7 @@ def _describe(request: InferenceRequest, wire: Any) -> None:
         apply_parameters(request, parameters)
 
 
-def _slot(tensor: Any, where: str, has_raw: bool) -> "_Slot | Tensor | SharedInput":
+def _slot(tensor: Any, where: str, has_raw: bool) -> "TensorSlot | Tensor | SharedInput":
     name = _bound(f"{where}.name", tensor.name, MAX_TEXT)
     shape = list(tensor.shape)
     if len(shape) > MAX_RANK:
@@ -227,9 +216,7 @@ def _slot(tensor: Any, where: str, has_raw: bool) -> "_Slot | Tensor | SharedInp
         return Tensor(name, datatype, array)
     if tensor.contents.ListFields():
         raise InputError(f"{where}.contents: raw_input_contents came as well; send all inputs in one of the two forms")
-    entry = DATATYPES[datatype]
-    size = prod(shape) * entry.size
-    return _Slot(name, datatype, shape, size, entry.dtype if entry.kind not in ("bytes", "bool") and size else None)
+    return tensor_slot(name, datatype, shape)
 
 
 def parameter_values(field: str, parameters: Mapping[str, Any]) -> dict[str, Any]:

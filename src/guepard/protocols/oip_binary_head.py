@@ -4,14 +4,12 @@ A client that sends tensors as bytes repeats the JSON before them to the letter:
 therefore keeps heads by their text, as the HTTP server keeps its own (ADR 0002).
 """
 
-from math import prod
 from reprlib import repr as shortened
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from guepard.core.datatypes import DATATYPES
 from guepard.core.errors import InputError
 from guepard.core.request import InferenceRequest
 from guepard.core.response import NOBODY, ResponseSender
@@ -21,18 +19,9 @@ from guepard.protocols.oip_messages import WireRequest, WireTensor, known_dataty
 from guepard.protocols.oip_parameters import is_whole, refuse_tensor_parameters
 from guepard.protocols.reply_format import describe, place_inputs
 from guepard.protocols.shared_tensors import SharedInput, find_shared_input
+from guepard.protocols.tensor_slot import TensorSlot, tensor_slot
 
 _ndarray = np.ndarray
-
-
-class _Slot(NamedTuple):
-    """Where one tensor lies. `dtype` None: its bytes have to be looked at, not only viewed."""
-
-    name: str
-    datatype: str
-    shape: list[int]
-    size: int
-    dtype: np.dtype[Any] | None
 
 
 class BinaryHead:
@@ -46,7 +35,7 @@ class BinaryHead:
     def __init__(self, wire: WireRequest[msgspec.Raw]) -> None:
         """Raises: InputError, Unsupported."""
         self._slots = [_slot(tensor, f"inputs[{index}]") for index, tensor in enumerate(wire.inputs)]
-        self._size = sum([slot.size for slot in self._slots if isinstance(slot, _Slot)])
+        self._size = sum([slot.size for slot in self._slots if isinstance(slot, TensorSlot)])
         self._has_shared = any(isinstance(slot, SharedInput) for slot in self._slots)
         self._model = InferenceRequest((), NOBODY, 0)
         describe(self._model, wire)
@@ -62,7 +51,7 @@ class BinaryHead:
             )
         tensors: list[Any] = []
         for slot in self._slots:
-            if not isinstance(slot, _Slot):
+            if not isinstance(slot, TensorSlot):
                 tensors.append(slot)
                 continue
             name, datatype, shape, size, dtype = slot
@@ -79,7 +68,7 @@ class BinaryHead:
         return request
 
 
-def _slot(tensor: WireTensor[msgspec.Raw], where: str) -> "_Slot | Tensor | SharedInput":
+def _slot(tensor: WireTensor[msgspec.Raw], where: str) -> "TensorSlot | Tensor | SharedInput":
     parameters = tensor.parameters
     in_memory = find_shared_input(tensor, where)
     if in_memory is not None:
@@ -97,7 +86,4 @@ def _slot(tensor: WireTensor[msgspec.Raw], where: str) -> "_Slot | Tensor | Shar
         raise InputError(
             f"{where}.parameters.binary_data_size: expected a whole number of 0 or more, got {shortened(size)}"
         )
-    datatype = known_datatype(name, tensor.datatype)
-    entry = DATATYPES[datatype]
-    viewable = entry.kind not in ("bytes", "bool") and size == prod(shape) * entry.size and size > 0
-    return _Slot(name, datatype, shape, size, entry.dtype if viewable else None)
+    return tensor_slot(name, known_datatype(name, tensor.datatype), shape, size)

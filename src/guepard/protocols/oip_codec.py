@@ -53,7 +53,9 @@ class OipCodec:
         self._flat_decode = request_decoder(self._flat_datatype).decode
         self._flat_dtype = DATATYPES[self._flat_datatype].dtype if self._flat_datatype else None
         self._opening = b'{"model_name":%b,"model_version":%b,' % (_text(config.name), _text(config.version))
+        self._json_opening = self._opening + b'"outputs":['
         self._heads: Memo[tuple[str, tuple[int, ...]], bytes] = Memo(_MEMO_LIMIT)
+        self._json_heads: Memo[tuple[str, tuple[int, ...]], bytes] = Memo(_MEMO_LIMIT)
         self._binary_heads: Memo[bytes, BinaryHead] = Memo(_MEMO_LIMIT)
 
     # Requests
@@ -145,16 +147,17 @@ class OipCodec:
             opening += b'"parameters":%b,' % orjson.dumps(dict(response.parameters))
         if request.reply_format is not JSON:
             return self._encode_binary(opening, request.reply_format, pairs)
-        heads = self._heads
-        written = []
+        heads = self._json_heads
+        parts: list[Buffer] = [self._json_opening if opening is self._opening else opening + b'"outputs":[']
         total = 0
         for spec, array in pairs:
             total += array.size if spec.plain else weight(spec, array)
             if total > LARGE:
                 return None, self._in_slices(opening, request.reply_format, pairs, _NO_ECHOES)
-            head = heads.get((spec.name, array.shape)) or self._head(spec, array.shape)
-            written.append(b'%b"data":%b}' % (head, encode_json(spec, array.reshape(-1))))
-        return None, (b'%b"outputs":[%b]}' % (opening, b",".join(written)),)
+            head = heads.get((spec.name, array.shape)) or self._json_head(spec, array.shape)
+            parts += (head, encode_json(spec, array.reshape(-1)), b"},")
+        parts[-1] = b"}]}"
+        return None, parts  # joined with the head of the answer, at once
 
     def _encode_binary(
         self, opening: bytes, reply_format: ReplyFormat, pairs: _Pairs
@@ -196,6 +199,11 @@ class OipCodec:
             else:
                 outputs.append(JsonOutput(head, spec, array))
         return LargeJson(opening, outputs, buffers)
+
+    def _json_head(self, spec: TensorSpec, shape: tuple[int, ...]) -> bytes:
+        head = self._head(spec, shape) + b'"data":'
+        self._json_heads.keep((spec.name, shape), head)
+        return head
 
     def _head(self, spec: TensorSpec, shape: tuple[int, ...]) -> bytes:
         """What stands before an output's data. Kept for the next answer of that shape."""

@@ -147,7 +147,14 @@ class Application:
                 from guepard.server.grpc.build import build_listener  # costs 20 MB and 100 ms, so not without need
                 from guepard.server.grpc.listener import GrpcContext
 
-                context = GrpcContext(int(options.max_request_bytes), admission, registry, self._access_log, statuses)
+                context = GrpcContext(
+                    int(options.max_request_bytes),
+                    admission,
+                    registry,
+                    self._access_log,
+                    statuses,
+                    options.grpc_infer_response_compression_level,
+                )
                 self._grpc = build_listener(context, data_plane, documents, guard, regions)
                 self._grpc.bind(options.host, options.grpc_port)
                 self.listeners["grpc"] = self._grpc

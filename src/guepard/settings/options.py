@@ -22,6 +22,10 @@ class ServerSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     grpc_port: Annotated[
         Port | Literal["none"], Meta(description="Port of the gRPC API; 0 takes any free one, none serves no gRPC.")
     ] = 8_001
+    grpc_infer_response_compression_level: Annotated[
+        Literal["none", "low", "medium", "high"],
+        Meta(description="How hard gRPC answers are compressed, for clients that take gzip or deflate."),
+    ] = "none"
     metrics_port: Annotated[Port, Meta(description="Port of `/metrics`; 0 takes any free one.")] = 8_002
     workers: Annotated[
         Literal[1], Meta(description="Processes that serve."), Note("this version serves with one worker")

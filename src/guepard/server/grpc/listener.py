@@ -35,13 +35,14 @@ _CODES = {code.name: code for code in grpc.StatusCode}
 
 @dataclass(frozen=True, slots=True)
 class GrpcContext:
-    """What all calls share."""
+    """What all calls share. `compression_level` of answers: none, low, medium or high."""
 
     max_message_bytes: int
     admission: Admission
     metrics: MetricsRegistry
     access_log: AccessLog
     statuses: StatusTable = OWN_STATUSES
+    compression_level: str = "none"
 
 
 class GrpcListener:
@@ -60,7 +61,9 @@ class GrpcListener:
         self._add_refusal(
             f"/{INFERENCE_SERVICE}/ModelStreamInfer", Unsupported("streams are not served yet; use ModelInfer")
         )
-        self._port = GrpcPort(_Routes(self._routes, self._unmatched), context.max_message_bytes)
+        self._port = GrpcPort(
+            _Routes(self._routes, self._unmatched), context.max_message_bytes, context.compression_level
+        )
 
     @property
     def paths(self) -> Iterable[str]:
@@ -127,9 +130,9 @@ class GrpcListener:
 
     def _refusal(self, label: str, path: str, error: GuepardError) -> Any:
         async def refuse(messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-            record = _Record(self._context, label, path, _metadata(context))
-            await self._abort(context, error, record)
-            yield b""  # never reached: what makes this a stream
+            self._refuse(context, error, _Record(self._context, label, path, _metadata(context)))
+            return
+            yield b""  # what makes this a stream
 
         return grpc.stream_stream_rpc_method_handler(refuse)
 
@@ -145,7 +148,7 @@ class GrpcListener:
         try:
             permit.hold(len(message))
         except GuepardError as error:
-            await self._abort(context, error, record)
+            return self._refuse(context, error, record)
         self.calls += 1
         try:
             call.begin(message)
@@ -159,7 +162,7 @@ class GrpcListener:
             self.calls -= 1
             permit.release()
         if call.error is not None:
-            await self._abort(context, call.error, record, call)
+            return self._refuse(context, call.error, record, call)
         answer = call.message
         assert answer is not None
         if record.request_id:
@@ -175,22 +178,30 @@ class GrpcListener:
                 record.bytes_out += len(answer)
                 yield answer
         except GuepardError as error:
-            await self._abort(context, error, record)
+            self._refuse(context, error, record)
+            return
         except (asyncio.CancelledError, GeneratorExit):
             record.end(None)  # leaving is how these streams end
             raise
         record.end(None)
 
-    async def _abort(self, context: Any, error: GuepardError, record: "_Record", call: UnaryCall | None = None) -> None:
-        """Answer with `error`. Always raises what the library wants to see then."""
+    def _refuse(self, context: Any, error: GuepardError, record: "_Record", call: UnaryCall | None = None) -> bytes:
+        """Have the library answer with `error`. What is returned in place of a message is not sent.
+
+        `context.abort` would raise: the traceback and the library's own frames then refer to one another, and a large
+        message stays in memory until the garbage collector comes by.
+        """
+        error.__traceback__ = None
         record.request_id = record.request_id or new_request_id()
         record.end(error, call)
         trailing = [("x-request-id", record.request_id), ("guepard-code", error.code.value)]
         if error.retry_after_ms is not None:
             trailing.append(("guepard-retry-after-ms", str(error.retry_after_ms)))
             trailing.append(("grpc-retry-pushback-ms", str(error.retry_after_ms)))  # what retry policies heed
-        details = error.message.encode()[:_MAX_DETAILS_BYTES].decode(errors="ignore")
-        await context.abort(_CODES[self._context.statuses.grpc(error)], details, tuple(trailing))
+        context.set_code(_CODES[self._context.statuses.grpc(error)])
+        context.set_details(error.message.encode()[:_MAX_DETAILS_BYTES].decode(errors="ignore"))
+        context.set_trailing_metadata(tuple(trailing))
+        return b""
 
 
 async def _until(ended: asyncio.Event, answers: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -15,6 +15,8 @@ from guepard.server.listener import bind
 
 log = logging.getLogger(__name__)
 
+COMPRESSION_LEVELS = ("none", "low", "medium", "high")
+
 _FOREVER_S = 86_400.0
 _LOOK_S = 0.1
 _MAX_METADATA = 65_536  # as much as an HTTP head may be
@@ -33,9 +35,10 @@ _KEEP_ALIVE = {
 class GrpcPort:
     """Hands every call to `routes`. To be made, started and stopped on one event loop."""
 
-    def __init__(self, routes: grpc.GenericRpcHandler, max_message_bytes: int) -> None:
+    def __init__(self, routes: grpc.GenericRpcHandler, max_message_bytes: int, compression_level: str) -> None:
         self._routes = routes
         self._max_message_bytes = max_message_bytes
+        self._compression_level = COMPRESSION_LEVELS.index(compression_level)
         self._host = ""
         self.number = 0
         self._server = self._new_server()
@@ -81,6 +84,7 @@ class GrpcPort:
         options = {
             "grpc.max_receive_message_length": self._max_message_bytes,
             "grpc.max_send_message_length": -1,
+            "grpc.default_compression_level": self._compression_level,
             "grpc.max_metadata_size": _MAX_METADATA,  # between the two the library refuses by chance
             "grpc.absolute_max_metadata_size": _MAX_METADATA,
             "grpc.so_reuseport": 0,  # a port that is taken is an error, not a second server behind it

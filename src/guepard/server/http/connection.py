@@ -29,7 +29,7 @@ from guepard.server.http.head_memo import HEAD_END
 from guepard.server.http.message_reader import Message, MessageReader
 from guepard.server.http.piece_sender import PieceSender
 from guepard.server.http.request_head import RequestHead
-from guepard.server.http.response_writer import STATUS_LINES
+from guepard.server.http.response_writer import LENGTH_LINES, STATUS_LINES
 from guepard.server.inference_exchange import refuse_beyond
 from guepard.server.request_id import new_request_id
 
@@ -301,31 +301,34 @@ class HttpConnection(asyncio.Protocol):
                 self._send_pieces(status, headers, BodyPieces(body), error)
                 return
             headers, body, length = coded
-        framing = b"content-length: %d\r\n\r\n" % length if length >= 0 else b"\r\n"
-        top = self._top(status, headers, framing, error)
+        top = self._top(status, headers, LENGTH_LINES[length] if length >= 0 else b"\r\n", error)
         if head.is_head:
-            transport.write(top)
+            transport.write(b"".join(top))
             length = 0
         elif length <= response_writer.JOIN_LIMIT:
-            transport.write(b"".join((top, *body)))
+            transport.write(b"".join((*top, *body)))
         else:
-            transport.writelines([top, *body])
+            transport.writelines([b"".join(top), *body])
         self._done(status, length, error)
 
-    def _top(self, status: int, headers: bytes, framing: bytes, error: GuepardError | None) -> bytes:
-        """The head of an answer. `framing` is its last header line, and the empty line."""
-        head = self._head
-        if not head.keep_alive or (not self._ahead and (self._eof or self._context.draining or self._reader.deaf)):
+    def _top(self, status: int, headers: bytes, framing: bytes, error: GuepardError | None) -> tuple[bytes, ...]:
+        """The head of an answer, to be joined. `framing` is its last header line, and the empty line."""
+        head, context = self._head, self._context
+        ends = self._eof or context.draining or self._reader.deaf
+        if head.is_plain and not ends and error is None:
+            return STATUS_LINES[status], context.date.line, headers, framing
+        own = b""
+        if not head.keep_alive or (ends and not self._ahead):
             self._closing = True
-            headers += response_writer.CLOSE
+            own = response_writer.CLOSE
         elif head.version == "1.0":
-            headers += response_writer.KEEP_ALIVE
+            own = response_writer.KEEP_ALIVE
         if head.request_id:
-            headers += b"x-request-id: %b\r\n" % head.request_id
+            own += b"x-request-id: %b\r\n" % head.request_id
         elif error is not None:
             self._request_id = new_request_id()
-            headers += b"x-request-id: %b\r\n" % self._request_id.encode()
-        return b"%b%b%b%b" % (STATUS_LINES[status], self._context.date.line, headers, framing)
+            own += b"x-request-id: %b\r\n" % self._request_id.encode()
+        return STATUS_LINES[status], context.date.line, headers, own, framing
 
     # Answers in pieces
 
@@ -337,7 +340,7 @@ class HttpConnection(asyncio.Protocol):
         return self._backlog.since > 0
 
     def begin_answer(self, status: int, headers: bytes, framing: bytes, error: GuepardError | None) -> None:
-        self.write_pieces([self._top(status, headers, framing, error)])
+        self.write_pieces([b"".join(self._top(status, headers, framing, error))])
 
     def write_pieces(self, data: list[bytes | memoryview]) -> None:
         if self._transport is not None:

@@ -26,6 +26,7 @@ class RequestHead:
         "headers",
         "is_chunked",
         "is_head",
+        "is_plain",
         "keep_alive",
         "method",
         "note",
@@ -56,6 +57,8 @@ class RequestHead:
         self.upgrades = b"upgrade" in self.headers
         self.expects_continue = self.headers.get(b"expect", b"").lower() == b"100-continue"
         self.request_id = self.headers.get(b"x-request-id", b"")[:128]
+        # Whether an answer's head says nothing beyond what every one does.
+        self.is_plain = keep_alive and version == "1.1" and not self.is_head and not self.request_id
         # How answers are coded, and from how many bytes on.
         self.coding, self.coded_from = negotiate(self.headers.get(b"accept-encoding"))
         self.endpoint: Endpoint

@@ -18,6 +18,22 @@ STATUS_LINES = {code: f"HTTP/1.1 {code} {reason}\r\n".encode() for code, reason 
 JOIN_LIMIT = 65_536
 
 
+_KEPT_LENGTHS = 8_192
+
+
+class _LengthLines(dict[int, bytes]):
+    """What ends the head of an answer of so many bytes. Those of small answers are kept."""
+
+    def __missing__(self, length: int) -> bytes:
+        line = b"content-length: %d\r\n\r\n" % length
+        if length < _KEPT_LENGTHS:
+            self[length] = line
+        return line
+
+
+LENGTH_LINES = _LengthLines()
+
+
 class DateHeader:
     """The Date line, renewed by `tick` once a second instead of once a response."""
 
