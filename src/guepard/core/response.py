@@ -25,10 +25,10 @@ class InferenceResponse:
 
     def chosen(self, wanted: Sequence[str] | None) -> Sequence[tuple[TensorSpec, Array]]:
         """The outputs named by `wanted`, in that order, each with its declaration; all of them for None."""
-        pairs = list(zip(self.config.outputs, self.outputs, strict=True))
+        specs, outputs = self.config.outputs, self.outputs
         if wanted is None:
-            return pairs
-        by_name = {spec.name: (spec, array) for spec, array in pairs}
+            return ((specs[0], outputs[0]),) if len(outputs) == 1 else list(zip(specs, outputs, strict=True))
+        by_name = {spec.name: (spec, array) for spec, array in zip(specs, outputs, strict=True)}
         return [by_name[name] for name in wanted]
 
 

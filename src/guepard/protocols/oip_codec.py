@@ -139,12 +139,12 @@ class OipCodec:
 
         Raises: NotAcceptable, and what Regions raise.
         """
-        pairs = response.chosen(request.requested_outputs)
         opening = self._opening
         if request.id is not None:
             opening += b'"id":%b,' % _text(request.id)
         if response.parameters:
             opening += b'"parameters":%b,' % orjson.dumps(dict(response.parameters))
+        pairs = response.chosen(request.requested_outputs)
         if request.reply_format is not JSON:
             return self._encode_binary(opening, request.reply_format, pairs)
         heads = self._json_heads

@@ -209,7 +209,8 @@ class HttpConnection(asyncio.Protocol):
     def _settle(self) -> None:
         """Note whether the connection is quiet now, so that a message may be taken up without the reader."""
         if not self._busy and not self._ahead:
-            self._quiet = not self._backlog.since and self._reader.at_boundary
+            reader = self._reader
+            self._quiet = not (self._backlog.since or reader.incoming or reader.head_bytes or reader.deaf)
 
     def _advance(self) -> None:
         """Take up what was sent ahead, unless the client does not read what it has asked for."""
