@@ -60,7 +60,7 @@ def url(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     log = tmp_path_factory.mktemp("examples") / "server.log"
     http_port, metrics_port = free_ports(2)
     command = [str(Path(sys.executable).parent / "guepard"), "serve", "--config", str(EXAMPLES / "guepard.yaml")]
-    command += ["--http-port", str(http_port), "--metrics-port", str(metrics_port)]
+    command += ["--http-port", str(http_port), "--grpc-port", "0", "--metrics-port", str(metrics_port)]
     address = f"http://127.0.0.1:{http_port}"
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as server:
         try:

@@ -170,8 +170,8 @@ def test_a_taken_port_is_said_before_anything_is_loaded(ident: str) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        for option, other in (("--http-port", "--metrics-port"), ("--metrics-port", "--http-port")):
-            refused = run_serve(ident, option, str(port), other, "0")
+        for option in ("--http-port", "--metrics-port"):
+            refused = run_serve(ident, option, str(port))
             assert refused.returncode == 2
             assert f"server.{option[2:].replace('-', '_')}" in refused.stderr
             assert str(port) in refused.stderr
@@ -181,7 +181,7 @@ def test_a_taken_port_is_said_before_anything_is_loaded(ident: str) -> None:
 
 def test_an_address_that_is_not_ours_is_refused(ident: str) -> None:
     for host in ("no.such.host.invalid", "192.0.2.1"):
-        refused = run_serve(ident, "--host", host, "--http-port", "0", "--metrics-port", "0")
+        refused = run_serve(ident, "--host", host)
         assert refused.returncode == 2
         assert host in refused.stderr
         assert "Traceback" not in refused.stderr
@@ -217,7 +217,7 @@ def infer_on(server: RunningServer, name: str) -> Answer:
 
 
 def test_exit_on_error_makes_it_stop_them(ident: str) -> None:
-    ended = run_serve(ident, FAILS, "--exit-on-error", "--http-port", "0", "--metrics-port", "0")
+    ended = run_serve(ident, FAILS, "--exit-on-error")
     assert ended.returncode == 1
     assert "broken" in ended.stderr
     assert "is serving on" not in ended.stderr

@@ -8,7 +8,6 @@ import io
 import os
 import pickle
 import subprocess
-import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from tests.conftest import Serve
 from tests.services import onnx_models
 from tests.services.onnx_models import EXTERNAL_WEIGHTS, identity, write_model
 from tests.services.raw_http import RawClient, infer, message, values_of
+from tests.services.serve_command import run_serve
 
 MARKER = "GUEPARD_TEST_CANARY"
 
@@ -395,5 +395,4 @@ def test_upstreams_are_refused(tmp_path: Path, url: str) -> None:
 
 def start(model: str | Path) -> subprocess.CompletedProcess[str]:
     """What `guepard serve` says before it ends by itself."""
-    command = [sys.executable, "-m", "guepard", "serve", str(model), "--http-port", "0", "--metrics-port", "0"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return run_serve(str(model))

@@ -44,7 +44,8 @@ def check(resolution: Resolution, as_json: bool) -> int:
     else:
         server = settings.server
         print(f"configuration  {resolution.file or 'no file'}")
-        print(f"HTTP           {server.host} port {server.http_port}, metrics on port {server.metrics_port}\n")
+        print(f"HTTP           {server.host} port {server.http_port}, metrics on port {server.metrics_port}")
+        print(f"gRPC           {'none' if server.grpc_port == 'none' else f'port {server.grpc_port}'}\n")
         print(_table(models))
         for warning in warnings:
             print(f"guepard: warning: {warning}", file=sys.stderr)

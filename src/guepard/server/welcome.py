@@ -26,7 +26,7 @@ def welcome(stream: TextIO, host: str, port: int, questions: Mapping[str, str | 
         stream.write(f"\nAsk {name}:\n\n")
         stream.write(f"curl -s {url} -d {_quoted(question)}\n\n")
         stream.write(f"python3 - <<'END'\n{_python(url, question)}\nEND\n")
-    stream.write(f"\nAll models: curl -s -X POST {address}/v2/repository/index\n\n")
+    stream.write(f"\nAll models: curl -s -X POST {address}/v2/repository/index\nAll routes: {address}/docs\n\n")
     stream.flush()
 
 
