@@ -33,6 +33,8 @@ Span = tuple[int, int]
 _LENGTH_DELIMITED = 2
 _RAW_FIELD = 0x3A  # field 7, length-delimited
 _MAX_TAG = 0x3A
+_MAX_FIELDS = 4 * MAX_TENSORS  # inputs, outputs, raw contents and parameters; each costs the same however short it is
+_MAX_VARINT = 10
 _MEMO_LIMIT = 256
 _MEMO_BYTES = 2_048
 
@@ -110,6 +112,7 @@ class RequestReader:
         """Raises: InputError for bytes that are no `ModelInferRequest`."""
         parts = split(message)
         if parts is None:  # fields of another version of the protocol, or no message at all
+            _refuse_many_fields(message)
             known = _parsed(message)
             known.DiscardUnknownFields()
             message = known.SerializeToString()
@@ -129,11 +132,16 @@ def split(message: bytes) -> tuple[bytes, list[Span]] | None:
     """Cut the raw contents off: the other fields as one message, and the spans of the raw contents within `message`.
 
     None unless every field of the message is one of those of `ModelInferRequest`, which are all length-delimited.
+    Raises: InputError for more fields than a request can mean.
     """
     spans: list[Span] = []
     kept: list[bytes] = []
     offset, end, kept_from = 0, len(message), 0
+    left = _MAX_FIELDS
     while offset < end:
+        left -= 1
+        if left < 0:
+            raise _many_fields()
         tag = message[offset]
         start = offset
         offset += 1
@@ -160,6 +168,43 @@ def split(message: bytes) -> tuple[bytes, list[Span]] | None:
     if kept_from < end:
         kept.append(message[kept_from:end])
     return (kept[0] if len(kept) == 1 else b"".join(kept)), spans
+
+
+def _refuse_many_fields(message: bytes) -> None:
+    """The bound of `split` for a message with fields that it does not know, before protobuf makes objects of them all.
+
+    Stops where protobuf will find that this is no message. Raises: InputError.
+    """
+    offset, end = 0, len(message)
+    for _ in range(_MAX_FIELDS):
+        tag, offset = _varint(message, offset)
+        match tag & 7:
+            case 0:
+                _, offset = _varint(message, offset)
+            case 1:
+                offset += 8
+            case 2:
+                length, offset = _varint(message, offset)
+                offset += length
+            case 5:
+                offset += 4
+        if offset >= end:
+            return
+    raise _many_fields()
+
+
+def _varint(message: bytes, offset: int) -> tuple[int, int]:
+    """The integer at `offset` and where it ends; beyond the message when it does not end, or is none."""
+    value = 0
+    for index, byte in enumerate(message[offset : offset + _MAX_VARINT]):
+        value |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:
+            return value, offset + index + 1
+    return 0, len(message)
+
+
+def _many_fields() -> InputError:
+    return InputError(f"request message: more than {_MAX_FIELDS} fields; inputs and outputs are {MAX_TENSORS} at most")
 
 
 def _parsed(message: bytes) -> Any:
@@ -196,9 +241,9 @@ def _describe(request: InferenceRequest, wire: Any) -> None:
 
 def _slot(tensor: Any, where: str, has_raw: bool) -> "TensorSlot | Tensor | SharedInput":
     name = _bound(f"{where}.name", tensor.name, MAX_TEXT)
+    if len(tensor.shape) > MAX_RANK:
+        raise InputError(f"{where}.shape: expected at most {MAX_RANK} dimensions, got {len(tensor.shape)}")
     shape = list(tensor.shape)
-    if len(shape) > MAX_RANK:
-        raise InputError(f"{where}.shape: expected at most {MAX_RANK} dimensions, got {len(shape)}")
     for axis, dim in enumerate(shape):
         if dim < 0:
             raise InputError(f"{where}.shape[{axis}]: expected 0 or more, got {dim}")
@@ -220,7 +265,9 @@ def _slot(tensor: Any, where: str, has_raw: bool) -> "TensorSlot | Tensor | Shar
 
 
 def parameter_values(field: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a map of `InferParameter`. Raises: InputError for one without a value."""
+    """The values of a map of `InferParameter`. Raises: InputError for one without a value, and for too many."""
+    if len(parameters) > _MAX_FIELDS:
+        raise InputError(f"{field}: {len(parameters)} are too many; at most {_MAX_FIELDS}")
     values = {}
     for key, parameter in parameters.items():
         choice = parameter.WhichOneof("parameter_choice")

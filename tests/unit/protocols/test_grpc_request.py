@@ -1,6 +1,7 @@
 """ModelInferRequest to InferenceRequest: raw contents as views, typed contents checked, heads remembered."""
 
 import struct
+import tracemalloc
 from contextlib import suppress
 from typing import Any
 
@@ -83,6 +84,30 @@ def test_fields_of_a_later_protocol_are_passed_over(unknown: bytes, where: str) 
     data = message.SerializeToString()
     request = read(unknown + data if where == "before" else data + unknown)
     assert (request.id, only(request).tolist()) == ("7", [[1, 2]])
+
+
+@pytest.mark.parametrize("unknown", [b"", b"\x78\x05", b"\x7d\0\0\0\0", b"\x79" + bytes(8), b"\x7b\x7c"])
+@pytest.mark.parametrize("field", [b"\x3a\0", b"\x2a\0", b"\xfa\x01\0"], ids=["raw", "inputs", "unknown"])
+def test_a_message_of_nothing_but_empty_fields_is_refused_before_objects_are_made_of_them(
+    unknown: bytes, field: bytes
+) -> None:
+    message = unknown + field * 500_000  # of which 128 MiB, taken one by one, would fill many GiB
+    tracemalloc.start()
+    with pytest.raises(InputError, match="more than 4096 fields"):
+        RequestReader().read(message)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 8 << 20
+
+
+def test_as_many_parameters_as_are_read_and_one_more() -> None:
+    message = call(floats(1))
+    tensor = declared(message, "FP32", [1])
+    for index in range(4_097):
+        tensor.parameters[str(index)].int64_param = index
+    refused(message, "inputs[0].parameters: 4097 are too many; at most 4096")
+    del tensor.parameters["0"]
+    assert only(read(message)).tolist() == [1]
 
 
 @pytest.mark.parametrize("cut", range(1, 20))

@@ -48,8 +48,10 @@ class GrpcPort:
 
     def bind(self, host: str, number: int) -> None:
         """Take the port. Raises: ConfigurationError."""
-        bind(host, number, "server.grpc_port").close()  # says better than the library why a port cannot be had
-        self._host = host
+        # Says better than the library why a port cannot be had, and which of a name's addresses it is: the library
+        # would listen on all of them.
+        with bind(host, number, "server.grpc_port") as probe:
+            self._host = probe.getsockname()[0]
         try:
             self.number = self._take(number)
         except RuntimeError:
