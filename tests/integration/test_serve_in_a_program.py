@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import gzip
 import json
 import logging
 import os
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 import guepard
 from tests.services.onnx_models import double, write_model
 from tests.services.programs import Program, run
+from tests.services.shared_objects import PREFIX, SharedObject
 from tests.services.waiting import wait_until
 
 Arrays = dict[str, NDArray[Any]]
@@ -184,6 +186,22 @@ def test_nothing_is_left_after_many_servers() -> None:
         cycle()
     gc.collect()
     assert (descriptors(), set(threading.enumerate())) == before
+
+
+def test_a_server_that_was_stopped_holds_nothing_although_the_program_holds_it() -> None:
+    """Neither the threads that unfold bodies nor the shared memory that clients registered."""
+    before = (descriptors(), set(threading.enumerate()))
+    with SharedObject(8) as shared, guepard.serve(Triple, **FREE, allow_client_shm=[PREFIX]) as server:
+        region = json.dumps({"key": shared.key, "byte_size": 8}).encode()
+        large = gzip.compress(json.dumps(question(1.0)).encode() + b" " * 1_000_000)
+        for path, body, header in (
+            ("v2/systemsharedmemory/region/r/register", region, {"Content-Type": "application/json"}),
+            ("v2/models/triple/infer", large, {"Content-Encoding": "gzip"}),
+        ):
+            with urllib.request.urlopen(urllib.request.Request(f"{server.url}/{path}", body, header), timeout=30):
+                pass
+        server.stop()
+        assert (descriptors(), set(threading.enumerate())) == before
 
 
 def test_grpc_where_it_is_asked_for(tmp_path: Path) -> None:

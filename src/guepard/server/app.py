@@ -114,7 +114,8 @@ class Application:
                 anonymous=frozenset(settings.auth.anonymous),
             )
             self.readiness = Readiness(control_plane)
-            regions = SharedMemory(options.allow_client_shm) if options.allow_client_shm else NOT_ALLOWED
+            self._shared_memory = SharedMemory(options.allow_client_shm) if options.allow_client_shm else None
+            regions = self._shared_memory or NOT_ALLOWED
             extensions = ("system_shared_memory",) if options.allow_client_shm else ()
             log_settings = LogSettings(settings.logging.level, log_writer)
             documents = Documents(data_plane, control_plane, self.readiness, log_settings, extensions)
@@ -132,7 +133,7 @@ class Application:
             )
             self._access_log = AccessLog(settings.logging.sample_rate, monotonic_ns)
             metrics_router = Router(MetricsRoutes(registry, guard).routes(), "this port serves /metrics")
-            coders = Coders()
+            self._coders = coders = Coders()
             contexts = [
                 HttpContext(routes, _limits(options), admission, registry, self._access_log, statuses, coders)
                 for routes in (router, metrics_router)
@@ -209,6 +210,10 @@ class Application:
         drained = await self.engine.control_plane.stop(timeout_s=0)
         for listener in self.listeners.values():
             await listener.close()
+        await asyncio.sleep(0)  # in which connections learn that they are lost, and end what ran for them
+        self._coders.close()
+        if self._shared_memory is not None:
+            self._shared_memory.unregister(None)
         self._access_log.close()
         log.info("stopped" if drained else "stopped; requests that outlasted drain_timeout were cut off")
         return drained

@@ -25,3 +25,7 @@ class Coders:
     def run(self, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Awaitable[Result]:
         """What `work` returns or raises. Each piece of work is to be short: the interpreter waits for it at its end."""
         return asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
+
+    def close(self) -> None:
+        """Give the threads back, at most one piece of work from now. Nothing is to be run any more."""
+        self._pool.shutdown(cancel_futures=True)
