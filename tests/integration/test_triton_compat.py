@@ -33,6 +33,9 @@ def test_not_ready_is_400(server: RunningServer) -> None:
     for method, path in (("GET", "ready"), ("GET", "config"), ("POST", "infer")):
         answer = server.request(method, f"/v2/models/broken/{path}", {} if method == "POST" else None)
         assert (answer.status, answer.json["code"]) == (400, "not_ready"), path
+    for method, path in (("GET", "/ping"), ("GET", "/v1/models/broken"), ("POST", "/v1/models/broken:predict")):
+        answer = server.request(method, path, {} if method == "POST" else None)
+        assert (answer.status, answer.json["code"]) == (400, "not_ready"), path
     assert server.request("HEAD", "/v2/health/ready").status == 400
     assert server.request("POST", "/v2/repository/models/broken/load", {}).status == 400
 

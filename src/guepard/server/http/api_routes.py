@@ -25,7 +25,7 @@ def api_routes(
         *OipRoutes(data_plane, documents, guard, statuses, regions).routes(),
         *SettingsRoutes(documents, guard).routes(),
         *SharedMemoryRoutes(regions, guard).routes(),
-        *V1Routes(data_plane, documents).routes(),
+        *V1Routes(data_plane, documents, statuses).routes(),
         *SageMakerRoutes(data_plane, documents, regions).routes(),
     ]
     routes += DocsRoutes(routes, data_plane, documents).routes()

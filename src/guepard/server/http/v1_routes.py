@@ -1,7 +1,8 @@
 """TensorFlow Serving's REST API and KServe V1, and the list of models that OpenAI's clients read as well."""
 
-from guepard.core.errors import Unsupported
+from guepard.core.errors import NotReady, Unsupported
 from guepard.engine.data_plane import DataPlane
+from guepard.protocols.error_body import StatusTable
 from guepard.protocols.v1_json import V1Codec
 from guepard.server.documents import Documents
 from guepard.server.http import v1_operations as operations
@@ -22,9 +23,10 @@ _NOT_SERVED = {
 
 
 class V1Routes:
-    def __init__(self, data_plane: DataPlane, documents: Documents) -> None:
+    def __init__(self, data_plane: DataPlane, documents: Documents, statuses: StatusTable) -> None:
         self._data_plane = data_plane
         self._documents = documents
+        self._statuses = statuses
 
     def routes(self) -> list[Route]:
         found = [document_route("GET", "/v1/models", self._models, operation=operations.MODEL_LIST)]
@@ -50,7 +52,7 @@ class V1Routes:
         document = self._documents.model_status(*_named(request))
         if document["ready"]:
             return Document(document)
-        return Document(document, 503, JSON_TYPE + b"retry-after: 1\r\n")
+        return Document(document, self._statuses.http(NotReady(document["error"])), JSON_TYPE + b"retry-after: 1\r\n")
 
     def _metadata(self, request: DocumentRequest) -> Document:
         return Document(self._documents.signature(*_named(request)))
