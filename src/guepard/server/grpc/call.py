@@ -5,10 +5,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from guepard.core.errors import GuepardError, InternalError, Unsupported
+from guepard.core.errors import GuepardError, InternalError
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.engine.taker import Taker
+from guepard.server.single_response import SingleResponse
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ class UnaryMethod(Protocol):
         ...
 
 
-class UnaryCall:
+class UnaryCall(SingleResponse):
     """Answered once, by a message or an error. The ResponseSender of its inference request, if it has one.
 
     `hold` counts bytes, as InferenceExchange has it, until the call is over. `timeout_ns` is what is left of the
@@ -38,7 +39,6 @@ class UnaryCall:
 
     __slots__ = (
         "_method",
-        "_responses",
         "_taker",
         "_waiter",
         "error",
@@ -52,6 +52,8 @@ class UnaryCall:
         "version",
     )
 
+    _carrier = "call"
+
     def __init__(
         self,
         method: UnaryMethod,
@@ -60,6 +62,7 @@ class UnaryCall:
         started: int,
         hold: Callable[[int], None],
     ) -> None:
+        super().__init__()
         self._method = method
         self.hold = hold
         self.metadata = metadata
@@ -71,7 +74,6 @@ class UnaryCall:
         self.message: bytes | None = None
         self.error: GuepardError | None = None
         self._taker: Taker
-        self._responses: list[InferenceResponse] = []
         self._waiter: asyncio.Future[None] | None = None
 
     def begin(self, message: bytes) -> None:
@@ -136,14 +138,3 @@ class UnaryCall:
         except Exception:
             log.exception("an answer of %s could not be written", self._method.path)
             self.fail_with(InternalError("the answer could not be written; the server's log says why"))
-
-    def finish(self, request: InferenceRequest) -> None:
-        responses, self._responses = self._responses, []
-        if len(responses) == 1:
-            self.send(request, responses[0], final=True)
-        else:
-            self.fail_with(Unsupported(f"the model gave {len(responses)} responses and this call carries exactly one"))
-
-    def fail(self, request: InferenceRequest, error: GuepardError) -> None:
-        self._responses.clear()
-        self.fail_with(error)

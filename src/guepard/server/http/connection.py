@@ -3,24 +3,23 @@
 The road of most requests: what came begins with a head that has been seen before, and its body ends it, so reading it
 is one look-up (ADR 0002). Everything else goes through the MessageReader.
 
-Requests are answered one after another. Those that a client sends ahead wait in `_ahead`; beyond `_MAX_AHEAD` the
-connection is not read from until they are done.
+Requests are answered one after another; those that a client sends ahead wait in `_ahead`.
 """
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Sequence
 from time import monotonic_ns
 from typing import cast
 
-from guepard.core.errors import GuepardError, InternalError, Unsupported
+from guepard.core.errors import GuepardError, InternalError
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.engine.taker import Taker
 from guepard.protocols.error_body import error_body
 from guepard.server.http import answer_coding, response_writer
 from guepard.server.http.access import log_exchange
+from guepard.server.http.ahead import Ahead
 from guepard.server.http.answer_coding import BodyPieces
 from guepard.server.http.backlog import Backlog
 from guepard.server.http.context import HttpContext
@@ -32,16 +31,16 @@ from guepard.server.http.request_head import RequestHead
 from guepard.server.http.response_writer import LENGTH_LINES, STATUS_LINES
 from guepard.server.inference_exchange import refuse_beyond
 from guepard.server.request_id import new_request_id
+from guepard.server.single_response import SingleResponse
 
 log = logging.getLogger(__name__)
 
-_MAX_AHEAD = 16
 _VIEW_FROM = 16_384  # bodies from here on are viewed rather than copied out of the read buffer
 _LINGER_NS = 2_000_000_000
 _CLIENT_CLOSED_REQUEST = 499
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(SingleResponse, asyncio.Protocol):
     """The protocol object of one connection. Also the exchange, and the response sender, of its current request."""
 
     __slots__ = (
@@ -60,7 +59,6 @@ class HttpConnection(asyncio.Protocol):
         "_reader",
         "_request",
         "_request_id",
-        "_responses",
         "_since",
         "_started",
         "_taker",
@@ -68,7 +66,10 @@ class HttpConnection(asyncio.Protocol):
         "_work",
     )
 
+    _carrier = "route"
+
     def __init__(self, context: HttpContext) -> None:
+        super().__init__()
         self._context = context
         self._heads = context.heads
         self._reader = MessageReader(context, self._take, self._send_continue)
@@ -82,9 +83,8 @@ class HttpConnection(asyncio.Protocol):
         self._request_id: str | None = None  # the one that an error was given
         self._taker: Taker
         self._work: Work | None = None
-        self._responses: list[InferenceResponse] = []
         # The requests behind it.
-        self._ahead: deque[Message] = deque()
+        self._ahead = Ahead()
         self._advancing = False
         # The connection.
         self._quiet = True  # nothing is being read, answered or waiting
@@ -140,7 +140,7 @@ class HttpConnection(asyncio.Protocol):
         context.admission.release(self._permit)
         self._permit = 0
         self._backlog.end()
-        self._drop_ahead()
+        self._ahead.drop(context.admission)
         self._reader.drop()
         self._reader.deaf = True
         request, self._request = self._request, None
@@ -174,9 +174,7 @@ class HttpConnection(asyncio.Protocol):
         if not self._busy and not self._ahead and not self._backlog.since:
             self._open(message)
             return
-        self._ahead.append(message)
-        if len(self._ahead) >= _MAX_AHEAD and self._transport is not None:
-            self._transport.pause_reading()
+        self._ahead.wait(message, self._transport)
 
     def _send_continue(self) -> None:
         if not self._busy and self._transport is not None:
@@ -220,13 +218,7 @@ class HttpConnection(asyncio.Protocol):
         while self._ahead and not self._busy and not self._backlog.since:
             self._open(self._ahead.popleft())
         self._advancing = False
-        if self._transport is not None and len(self._ahead) < _MAX_AHEAD:
-            self._transport.resume_reading()
-
-    def _drop_ahead(self) -> None:
-        """Forget what was sent ahead: nobody will read the answers."""
-        self._context.admission.release(sum([message.permit for message in self._ahead]))
-        self._ahead.clear()
+        self._ahead.ask_for_more(self._transport)
 
     # Answering: Exchange, ResponseSender and Outlet
 
@@ -266,17 +258,6 @@ class HttpConnection(asyncio.Protocol):
             self._send_pieces(200, headers, body, None)
         else:
             self._reply(200, headers, body, None)
-
-    def finish(self, request: InferenceRequest) -> None:
-        responses, self._responses = self._responses, []
-        if len(responses) == 1:
-            self.send(request, responses[0], final=True)
-        else:
-            self.fail_with(Unsupported(f"the model gave {len(responses)} responses and this route carries exactly one"))
-
-    def fail(self, request: InferenceRequest, error: GuepardError) -> None:
-        self._responses.clear()
-        self.fail_with(error)
 
     def fail_with(self, error: GuepardError) -> None:
         self._work = None
@@ -372,7 +353,7 @@ class HttpConnection(asyncio.Protocol):
         self._busy = False
         self._since = now
         if self._closing:
-            self._drop_ahead()
+            self._ahead.drop(context.admission)
             self._close()
         elif self._ahead:
             self._advance()
