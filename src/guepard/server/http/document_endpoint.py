@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import orjson
@@ -81,7 +82,7 @@ def document_route(
     operation: Operation | None = None,
 ) -> Route:
     if guard is not None and operation is not None:
-        operation = operation.refusing(STATUSES[ErrorCode.PERMISSION_DENIED].http)
+        operation = replace(operation.refusing(STATUSES[ErrorCode.PERMISSION_DENIED].http), guarded=True)
     return Route(method, template, DocumentEndpoint(template, handler, guard), operation)
 
 

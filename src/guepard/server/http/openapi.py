@@ -112,6 +112,8 @@ class _Builder:
         }
         if operation.description:
             written["description"] = operation.description
+        if operation.guarded:
+            written["x-guepard-guarded"] = True
         written["parameters"] = [self._path_parameter(name) for name in _IN_BRACES.findall(route.template)]
         written["parameters"] += self._resolved([*operation.parameters, REQUEST_ID])
         if operation.body is not None:

@@ -70,7 +70,10 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`refusals`: error statuses beyond those that any route may give. `parameters`: Parameter Objects of OpenAPI."""
+    """`refusals`: error statuses beyond those that any route may give. `parameters`: Parameter Objects of OpenAPI.
+
+    `guarded`: beyond loopback it is closed until its verb is opened.
+    """
 
     tag: Tag
     summary: str
@@ -79,6 +82,7 @@ class Operation:
     body: Body | None = None
     parameters: tuple[Schema, ...] = ()
     refusals: tuple[int, ...] = ()
+    guarded: bool = False
 
     def refusing(self, status: int) -> "Operation":
         return replace(self, refusals=(*self.refusals, status))
