@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from guepard.testing.running_server import Answer, RunningServer
 from tests.conftest import Serve
@@ -63,6 +64,21 @@ def test_the_only_model_needs_no_name(one: RunningServer, body: Any, answer: Any
 def test_v2_is_answered_as_v2(one: RunningServer) -> None:
     document = invoke(one, TENSORS | {"id": "42"}).json
     assert (document["id"], document["outputs"][0]["data"]) == ("42", [2.0, 4.0])
+
+
+def test_a_model_that_predict_cannot_spell_is_asked_in_v2(serve: Serve, models: Path) -> None:
+    """Twice, since the second finds its head known."""
+    name = 'a"b'
+    node = helper.make_node("Identity", [name], ["y"])
+    row = onnx_models.tensor(name, "FP32", ["n", 1])
+    quoted = onnx_models.build([node], [row], [onnx_models.tensor("y", "FP32", ["n", 1])])
+    server = serve(f"quoted={onnx_models.write_model(models / 'quoted.onnx', quoted)}")
+    for _ in range(2):
+        answer = invoke(server, {"inputs": [{"name": name, "datatype": "FP32", "shape": [1, 1], "data": [2]}]})
+        assert (answer.status, answer.json["outputs"][0]["data"]) == (200, [2.0])
+        refused = invoke(server, ROWS)
+        assert (refused.status, refused.json["code"]) == (501, "unsupported")
+        assert "use the V2 infer route" in refused.json["error"]
 
 
 def test_v2_with_binary_tensors(one: RunningServer) -> None:

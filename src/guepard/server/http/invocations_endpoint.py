@@ -10,7 +10,7 @@ import re
 from functools import partial
 from typing import NamedTuple
 
-from guepard.core.errors import InputError
+from guepard.core.errors import InputError, Unsupported
 from guepard.core.regions import NOT_ALLOWED, Regions
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
@@ -34,11 +34,15 @@ class _OipInvocation(InferEndpoint):
 
 
 class _Note(NamedTuple):
-    """The head as each form's endpoint sees it. `binary`: tensors follow the JSON, which only V2 has."""
+    """The head as each form's endpoint sees it. `binary`: tensors follow the JSON, which only V2 has.
+
+    `v1_fault`: why the model cannot be asked by predict, which is no reason to refuse V2.
+    """
 
     generation: int
     oip: RequestHead
     v1: RequestHead
+    v1_fault: Unsupported | None
     binary: bool
 
 
@@ -60,8 +64,12 @@ class InvocationsEndpoint:
             plain = head.headers | {b"content-type": b"application/octet-stream"}
             oip.headers, v1.headers = plain | {_LENGTH: _header_size(content_type)}, plain
         self._oip.check(oip)
-        self._v1.check(v1)
-        head.note = _Note(self._data_plane.generation, oip, v1, _LENGTH in oip.headers)
+        fault = None
+        try:
+            self._v1.check(v1)
+        except Unsupported as error:
+            fault = error
+        head.note = _Note(self._data_plane.generation, oip, v1, fault, _LENGTH in oip.headers)
 
     def start(self, exchange: Exchange, head: RequestHead, body: Buffer, started: int) -> None:
         if head.note.generation != self._data_plane.generation:
@@ -69,6 +77,8 @@ class InvocationsEndpoint:
         note: _Note = head.note
         if note.binary or has_tensors(body):
             self._oip.start(exchange, note.oip, body, started)
+        elif note.v1_fault is not None:
+            raise note.v1_fault.with_traceback(None)  # else each raise would add to what it refers to
         else:
             self._v1.start(exchange, note.v1, body, started)
 
