@@ -124,7 +124,8 @@ def test_check_says_what_would_be_served(capsys: pytest.CaptureFixture[str]) -> 
     printed = capsys.readouterr()
     lines = printed.out.splitlines()
     assert "port 9000" in lines[1]
-    assert [line.split()[0] for line in lines[3:]] == ["model", "a", "b"]
+    assert lines[2].split() == ["gRPC", "port", "8001"]
+    assert [line.split()[0] for line in lines[4:]] == ["model", "a", "b"]
     assert printed.err == ""
 
 
