@@ -92,8 +92,8 @@ def risks(settings: Settings) -> list[str]:
     if not is_loopback(server.host):
         if "manage" in anonymous:
             found.append(
-                f"auth.anonymous holds manage and server.host is {server.host}: anyone who reaches port "
-                f"{server.http_port} can load and unload models"
+                f"auth.anonymous holds manage and server.host is {server.host}: anyone who reaches its ports "
+                "can load and unload models"
             )
         if "observe" not in anonymous:
             found.append(
