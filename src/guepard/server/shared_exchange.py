@@ -5,6 +5,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from guepard.core.errors import Cancelled, GuepardError, InternalError
 from guepard.core.regions import Regions
@@ -19,7 +20,9 @@ log = logging.getLogger(__name__)
 
 _ON_LOOP_BYTES = 4 << 20  # about 1 ms, at most 2 (ADR 0010)
 _THREAD = "shared-memory"
+_AT_ONCE = 4  # a copy goes on when its caller has left and given its bytes back, so few may be under way
 
+_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 _tasks: set[asyncio.Task[None]] = set()  # the loop itself holds tasks weakly
 
 
@@ -64,9 +67,10 @@ class SharedExchange:
         request = self._request
         try:
             try:
-                request.tensors = await in_thread(_THREAD, lambda: self._shared.collect(self._regions))
-                if self._has_left:
-                    raise Cancelled("the client went away")
+                async with _slot():
+                    self._refuse_the_absent()
+                    request.tensors = await in_thread(_THREAD, lambda: self._shared.collect(self._regions))
+                self._refuse_the_absent()
             except GuepardError as error:
                 self._served().refuse(request, error)
             else:
@@ -76,6 +80,10 @@ class SharedExchange:
         except Exception:
             log.exception("shared memory could not be read")
             self._exchange.fail_with(InternalError("shared memory could not be read; the server's log says why"))
+
+    def _refuse_the_absent(self) -> None:
+        if self._has_left:
+            raise Cancelled("the client went away")
 
     def _execute(self) -> None:
         served = self._served()
@@ -100,7 +108,8 @@ class SharedExchange:
         request, shared = self._request, self._shared
         outputs = response.chosen(request.requested_outputs)
         try:
-            echoes = await in_thread(_THREAD, lambda: shared.written(outputs, self._regions))
+            async with _slot():
+                echoes = await in_thread(_THREAD, lambda: shared.written(outputs, self._regions))
         except GuepardError as error:
             self._exchange.fail(request, error)
         except Exception:
@@ -116,6 +125,10 @@ class SharedExchange:
 
     def fail(self, request: InferenceRequest, error: GuepardError) -> None:
         self._exchange.fail(request, error)
+
+
+def _slot() -> asyncio.Semaphore:
+    return _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE))
 
 
 def _spawn(work: Coroutine[Any, Any, None]) -> None:
