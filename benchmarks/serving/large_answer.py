@@ -22,7 +22,8 @@ from benchmarks.serving.effort import Effort
 from benchmarks.serving.process import observe_quietly
 from benchmarks.serving.report import Answer, Figure, at_most
 from guepard.core.tensor import TensorSpec
-from guepard.protocols.oip_large_json import JsonOutput, LargeJson
+from guepard.protocols.large_json import LargeJson, Rows, rows_of
+from guepard.protocols.v1_outputs import large_output
 
 SIDES = (None, "identity", "gzip", "zstd")
 NAMES = {None: "alone", "identity": "large answer as it is", "gzip": "large answer, gzip", "zstd": "large answer, zstd"}
@@ -38,14 +39,21 @@ def measure(effort: Effort) -> Answer:
             print(f"large_answer: run {repeat + 1}, {NAMES[side]}", file=sys.stderr, flush=True)
             told, seen = observe_quietly(lambda side=side: ask(server.port, effort.seconds, side), server.pid)  # type: ignore[misc]
             samples.append({**summary(told), **seen.as_dict()})
-    step = Figure("longest step of a large answer on the loop, its own CPU", longest_step_ms(), "ms", MAX_TARGET)
-    return Answer("large_answer", [*figures(samples), step], samples)
+    return Answer("large_answer", [*figures(samples), *steps()], samples)
 
 
-def longest_step_ms() -> float:
+def steps() -> list[Figure]:
+    spec, array = TensorSpec("y", "FP32", [-1]), np.full((1, WIDTH), EXPAND.sample(1)[0, 0])
+    forms = {"answer": rows_of(spec, array, flat=True), "predict answer": large_output(spec, array)}
+    return [
+        Figure(f"longest step of a large {name} on the loop, its own CPU", longest_step_ms(rows), "ms", MAX_TARGET)
+        for name, rows in forms.items()
+    ]
+
+
+def longest_step_ms(rows: Rows) -> float:
     """Of checking and writing the same answer, in CPU time: what strangers on the machine cannot stretch."""
-    array = np.full(WIDTH, EXPAND.sample(1)[0, 0])
-    large = LargeJson(b"{", [JsonOutput(b"{", TensorSpec("y", "FP32", [-1]), array)])
+    large = LargeJson([b"[", rows, b"]"])
     longest = 0.0
     for steps in (large.check(), large.text()):
         before = time.thread_time()

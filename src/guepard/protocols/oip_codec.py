@@ -20,10 +20,10 @@ from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse, ResponseSender
 from guepard.core.tensor import Array, Tensor, TensorSpec
 from guepard.protocols import oip_binary, oip_json
+from guepard.protocols.large_json import LARGE, LargeJson, Rows, rows_of, weight
 from guepard.protocols.oip_binary import encode_array as encode_binary
 from guepard.protocols.oip_binary_head import BinaryHead
 from guepard.protocols.oip_json import encode_array as encode_json
-from guepard.protocols.oip_large_json import LARGE, JsonOutput, LargeJson, weight
 from guepard.protocols.oip_messages import WireRequest, WireTensor, request_decoder
 from guepard.protocols.reply_format import BINARY, JSON, ReplyFormat, describe, place_inputs
 from guepard.protocols.shared_tensors import SharedInput, find_shared_input
@@ -186,19 +186,22 @@ class OipCodec:
     def _in_slices(
         self, opening: bytes, reply_format: ReplyFormat, pairs: _Pairs, echoes: Mapping[str, Any]
     ) -> LargeJson:
-        outputs: list[JsonOutput | bytes] = []
+        parts: list[bytes | Rows] = []
         buffers: list[Buffer] = []
+        before = opening + b'"outputs":['
         for spec, array in pairs:
-            head = self._heads.get((spec.name, array.shape)) or self._head(spec, array.shape)
+            head = before + (self._heads.get((spec.name, array.shape)) or self._head(spec, array.shape))
             if reply_format.is_binary(spec.name):
                 data = encode_binary(spec.datatype.name, array)
-                outputs.append(b'%b"parameters":{"binary_data_size":%d}}' % (head, len(data)))
+                parts.append(b'%b"parameters":{"binary_data_size":%d}}' % (head, len(data)))
                 buffers.append(data)
             elif spec.name in echoes:
-                outputs.append(b'%b"parameters":%b}' % (head, orjson.dumps(echoes[spec.name])))
+                parts.append(b'%b"parameters":%b}' % (head, orjson.dumps(echoes[spec.name])))
             else:
-                outputs.append(JsonOutput(head, spec, array))
-        return LargeJson(opening, outputs, buffers)
+                parts += (head + b'"data":[', rows_of(spec, array, flat=True), b"]}")
+            before = b","
+        parts.append(b"]}")
+        return LargeJson(parts, buffers)
 
     def _json_head(self, spec: TensorSpec, shape: tuple[int, ...]) -> bytes:
         head = self._head(spec, shape) + b'"data":'

@@ -9,14 +9,12 @@ Source: TensorFlow Serving, "RESTful API"; KServe, "V1 Protocol".
 
 import json
 import re
-from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
-import numpy as np
 import orjson
 
 from guepard.core.errors import InputError, NotAcceptable
@@ -24,17 +22,19 @@ from guepard.core.model_config import ModelConfig
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse, ResponseSender
 from guepard.core.tensor import Array, Tensor, TensorSpec
-from guepard.protocols import brain_float
-from guepard.protocols.oip_json import encode_array, nest, nested_strings, no_number
+from guepard.protocols.large_json import LargeJson
 from guepard.protocols.oip_messages import refuse
 from guepard.protocols.oip_parameters import apply_parameters
 from guepard.protocols.reply_format import flag
 from guepard.protocols.v1_messages import PredictTypes, WirePredict, raw_decoder
+from guepard.protocols.v1_outputs import SMALL, are_large, encode_objects, encode_output, large_objects, large_output
 from guepard.protocols.v1_values import ValueReader
 
 Buffer = bytes | memoryview
 
 SIGNATURE = "serving_default"
+
+Column = TypeVar("Column")
 
 _UNSET = msgspec.UNSET
 _FAULTS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
@@ -177,8 +177,10 @@ class V1Codec:
 
     # Answers
 
-    def encode(self, request: InferenceRequest, response: InferenceResponse) -> tuple[None, Sequence[Buffer]]:
-        """The body of an answer. Raises: NotAcceptable."""
+    def encode(
+        self, request: InferenceRequest, response: InferenceResponse
+    ) -> tuple[None, Sequence[Buffer] | LargeJson]:
+        """The body of an answer; a long one is a LargeJson, which has not been checked yet. Raises: NotAcceptable."""
         specs, outputs = self.config.outputs, response.outputs
         if request.reply_format is PredictForm.ROWS:
             for spec, array in zip(specs, outputs, strict=True):
@@ -186,15 +188,16 @@ class V1Codec:
                     raise NotAcceptable(
                         f"output {spec.name!r} of shape {list(array.shape)} has no row for each prediction; send inputs"
                     )
-            text = _encode(specs[0], outputs[0]) if len(specs) == 1 else _encode_rows(specs, outputs)
-            return None, (b'{"predictions":%b}' % text,)
+            if len(specs) == 1:
+                return None, _bare(b'{"predictions":', specs[0], outputs[0])
+            if are_large(specs, outputs, len(specs) * len(outputs[0])):
+                return None, LargeJson((b'{"predictions":[', large_objects(specs, outputs), b"]}"))
+            return None, (b'{"predictions":%b}' % encode_objects(specs, outputs),)
         if len(specs) == 1:
-            return None, (b'{"outputs":%b}' % _encode(specs[0], outputs[0]),)
-        columns = [
-            b"%b:%b" % (orjson.dumps(spec.name), _encode(spec, array))
-            for spec, array in zip(specs, outputs, strict=True)
-        ]
-        return None, (b'{"outputs":{%b}}' % b",".join(columns),)
+            return None, _bare(b'{"outputs":', specs[0], outputs[0])
+        if are_large(specs, outputs, len(specs)):
+            return None, LargeJson(_columns(specs, outputs, large_output))
+        return None, _columns(specs, outputs, encode_output)
 
 
 def _is_left_out(values: list[Any], name: str) -> bool:
@@ -221,41 +224,19 @@ def _ignore(text: str) -> None:
     """Numbers have been checked before."""
 
 
-def _encode(spec: TensorSpec, array: Array) -> bytes:
-    """An output as JSON, nested as its shape. Names that end in `_bytes` ask for Base64, as in TensorFlow Serving."""
-    if spec.datatype.kind == "bytes" and spec.name.endswith("_bytes"):
-        return orjson.dumps(_base64(array))
-    if array.ndim == 0 and spec.datatype.kind != "bytes":
-        array = _scalars(spec, array)
-    return encode_array(spec, array)
+def _bare(before: bytes, spec: TensorSpec, array: Array) -> Sequence[Buffer] | LargeJson:
+    if not (spec.plain and 0 < array.size <= SMALL) and are_large((spec,), (array,)):
+        return LargeJson((before, large_output(spec, array), b"}"))
+    return before, encode_output(spec, array), b"}"
 
 
-def _encode_rows(specs: Sequence[TensorSpec], outputs: Sequence[Array]) -> bytes:
-    """An object for each row. The rows stay arrays, so that orjson writes their numbers."""
-    columns: list[Iterable[Any]] = []
+def _columns(
+    specs: Sequence[TensorSpec], outputs: Sequence[Array], column: Callable[[TensorSpec, Array], Column]
+) -> list[bytes | Column]:
+    parts: list[bytes | Column] = []
+    before = b'{"outputs":{'
     for spec, array in zip(specs, outputs, strict=True):
-        if spec.datatype.kind == "bytes":
-            columns.append(_base64(array) if spec.name.endswith("_bytes") else nested_strings(spec, array))
-            continue
-        if spec.datatype.kind == "float":
-            if not spec.plain:
-                array = brain_float.to_float32(array)
-            if not np.isfinite(array).all():
-                raise no_number(spec)
-        columns.append(_scalars(spec, array) if array.ndim == 1 else array)
-    names = [spec.name for spec in specs]
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-    return orjson.dumps(rows, None, _NUMPY)
-
-
-def _scalars(spec: TensorSpec, array: Array) -> Any:
-    """`array`, of at most one dimension, in a form whose elements orjson writes one by one.
-
-    Floats stay numpy's, so that they are written with the digits of their own precision. Integers become Python's:
-    numpy has more types for them than orjson knows outside of arrays.
-    """
-    return array[()] if spec.datatype.kind == "float" else array.tolist()
-
-
-def _base64(array: Array) -> Any:
-    return nest([{"b64": b64encode(element).decode()} for element in array.ravel().tolist()], array.shape)
+        parts += (b"%b%b:" % (before, orjson.dumps(spec.name)), column(spec, array))
+        before = b","
+    parts.append(b"}}")
+    return parts

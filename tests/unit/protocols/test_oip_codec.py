@@ -11,8 +11,8 @@ from guepard.core.errors import InputError, NotAcceptable
 from guepard.core.request import NO_PARAMETERS, InferenceRequest
 from guepard.core.response import NOBODY, InferenceResponse
 from guepard.core.tensor import TensorSpec
+from guepard.protocols.large_json import LargeJson
 from guepard.protocols.oip_codec import OipCodec
-from guepard.protocols.oip_large_json import LargeJson
 from guepard.protocols.reply_format import BINARY, JSON
 from tests.unit.protocols.requests import (
     X,

@@ -13,8 +13,8 @@ from guepard.core.errors import GuepardError, InputError, NotFound, PermissionDe
 from guepard.core.regions import NOT_ALLOWED
 from guepard.core.response import InferenceResponse
 from guepard.core.tensor import Tensor, TensorSpec
+from guepard.protocols.large_json import LARGE, LargeJson
 from guepard.protocols.oip_codec import OipCodec
-from guepard.protocols.oip_large_json import LARGE, LargeJson
 from guepard.protocols.shared_tensors import Place, SharedInput, find_place, read_tensor, write_tensor, write_tensors
 from guepard.transport.shared_memory import SharedMemory
 from tests.services.shared_objects import PREFIX, SharedObject

@@ -13,6 +13,7 @@ from guepard.core.request import InferenceRequest
 from guepard.core.response import NOBODY, InferenceResponse
 from guepard.core.tensor import TensorSpec
 from guepard.protocols.brain_float import from_float32
+from guepard.protocols.large_json import LargeJson
 from guepard.protocols.v1_json import PredictForm, V1Codec
 from guepard.protocols.v1_messages import has_tensors
 from tests.unit.protocols.requests import config_of
@@ -235,6 +236,7 @@ def encoded(form: PredictForm, outputs: Sequence[tuple[TensorSpec, Any]]) -> str
     request.reply_format = form
     length, parts = codec.encode(request, InferenceResponse(codec.config, [array for _, array in outputs]))
     assert length is None
+    assert not isinstance(parts, LargeJson)
     return b"".join(parts).decode()
 
 

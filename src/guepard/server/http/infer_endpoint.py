@@ -15,7 +15,7 @@ from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse, ResponseSender
 from guepard.engine.data_plane import DataPlane
 from guepard.engine.served_model import ServedModel
-from guepard.protocols.oip_large_json import LargeJson
+from guepard.protocols.large_json import LargeJson
 from guepard.server.http.endpoint import Body, Buffer, Exchange, Pieces
 from guepard.server.http.media_type import INFER_TYPES, check_media_type
 from guepard.server.http.request_head import RequestHead

@@ -13,9 +13,9 @@ from guepard.core.errors import NotAcceptable
 from guepard.core.request import InferenceRequest
 from guepard.core.response import NOBODY, InferenceResponse
 from guepard.core.tensor import TensorSpec
-from guepard.protocols import oip_json, oip_large_json
+from guepard.protocols import oip_json
+from guepard.protocols.large_json import LARGE, LargeJson, rows_of
 from guepard.protocols.oip_codec import OipCodec
-from guepard.protocols.oip_large_json import LARGE, JsonOutput, LargeJson
 from guepard.protocols.reply_format import JSON
 from tests.unit.engine.configs import model_config
 
@@ -24,15 +24,15 @@ RANDOM = np.random.default_rng(0)
 
 def text(datatype: str, array: NDArray[Any]) -> bytes:
     """The slices of `array` together, without what stands around them."""
-    large = LargeJson(b"{", [JsonOutput(b"", TensorSpec("y", datatype, [-1]), array)])
+    large = LargeJson([b'{"data":', b"[", rows_of(TensorSpec("y", datatype, [-1]), array, flat=True), b"]", b"}"])
     for _ in large.check():
         pass
     pieces = list(large.text())
     assert all(len(piece) <= 400_000 for piece in pieces)
     whole = b"".join(pieces)
-    assert whole.startswith(b'{"outputs":["data":[')
-    assert whole.endswith(b"]}]}")
-    return whole[len(b'{"outputs":["data":') : -len(b"}]}")]
+    assert whole.startswith(b'{"data":[')
+    assert whole.endswith(b"]}")
+    return whole[len(b'{"data":') : -1]
 
 
 def strings(elements: list[bytes]) -> NDArray[Any]:
@@ -79,7 +79,7 @@ def test_what_is_no_number_is_found_before_anything_is_written(datatype: str, ba
     array = np.zeros(200_000, spec.datatype.dtype)
     array[at] = bad
     with pytest.raises(NotAcceptable, match="output 'y' holds NaN or an infinity"):
-        list(LargeJson(b"{", [JsonOutput(b"", spec, array)]).check())
+        list(rows_of(spec, array, flat=True).check())
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_is_no_number_is_found_before_anything_is_written(datatype: str, ba
 def test_what_is_no_text_is_found_before_anything_is_written(bad: bytes) -> None:
     array = strings([b"good"] * 5_000 + [bad])
     with pytest.raises(NotAcceptable, match="output 'y' holds bytes that are not UTF-8"):
-        list(LargeJson(b"{", [JsonOutput(b"", TensorSpec("y", "BYTES", [-1]), array)]).check())
+        list(rows_of(TensorSpec("y", "BYTES", [-1]), array, flat=True).check())
 
 
 def answer(outputs: list[TensorSpec], arrays: list[NDArray[Any]]) -> Any:
@@ -115,6 +115,6 @@ def test_many_outputs_together_and_long_strings_are_large_too() -> None:
     body = answer(pair, [half, half])
     assert isinstance(body, LargeJson)
     assert [len(output["data"]) for output in orjson.loads(b"".join(body.text()))["outputs"]] == [half.size] * 2
-    long = strings([b"a" * oip_large_json.LARGE * 9])
+    long = strings([b"a" * LARGE * 9])
     assert isinstance(answer([TensorSpec("y", "BYTES", [-1])], [long]), LargeJson)
     assert not isinstance(answer([TensorSpec("y", "BYTES", [-1])], [strings([b"a" * 1_000])]), LargeJson)
