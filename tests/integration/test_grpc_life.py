@@ -143,6 +143,22 @@ def test_before_the_drain_it_is_not_ready_and_answers(model: str) -> None:
 # The beginning
 
 
+def test_a_name_means_the_same_address_on_both_ports(model: str) -> None:
+    """Of `localhost` the library would take the IPv6 address as well, where another program may listen."""
+    with RunningServer(model, "--host", "localhost") as server:
+        reached = [
+            [address for address in ("127.0.0.1", "::1") if is_reached(address, port)]
+            for port in (server.http_port, server.grpc_port)
+        ]
+        assert reached[0] == reached[1]
+        assert len(reached[0]) == 1
+
+
+def is_reached(address: str, port: int) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as attempt:
+        return attempt.connect_ex((address, port)) == 0
+
+
 @pytest.mark.parametrize("option", ["--grpc-port", "--http-port"])
 def test_a_taken_port_is_said_before_anything_is_loaded(model: str, option: str) -> None:
     with socket.socket() as taken:

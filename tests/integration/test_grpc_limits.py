@@ -4,7 +4,10 @@ A message above the bound on requests is refused by the gRPC library, before the
 """
 
 import asyncio
+import logging
 import re
+import signal
+import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +21,18 @@ from tritonclient.grpc import InferenceServerClient, InferInput
 from guepard.server.grpc import port
 from guepard.testing.running_server import RunningServer
 from tests.conftest import Serve
-from tests.services.grpc_calls import INFER, Metadata, call, exchange, http2_call, http2_data, infer_message, int_row
+from tests.services.grpc_calls import (
+    INFER,
+    Metadata,
+    call,
+    exchange,
+    http2_call,
+    http2_calls,
+    http2_data,
+    http2_ends,
+    infer_message,
+    int_row,
+)
 from tests.services.memory import peak_rss_mib, rss_mib
 from tests.services.onnx_models import identity, write_model
 from tests.services.raw_http import gauge
@@ -140,6 +154,32 @@ def test_clients_may_ask_every_ten_seconds_whether_the_server_is_there() -> None
     assert port._KEEP_ALIVE["grpc.http2.min_ping_interval_without_data_ms"] < 10_000
     assert port._KEEP_ALIVE["grpc.http2.max_pings_without_data"] == 0
     assert port._KEEP_ALIVE["grpc.keepalive_permit_without_calls"] == 1
+
+
+def test_no_call_of_a_burst_ends_without_a_status(narrow: RunningServer) -> None:
+    """The library's own bound on calls that nobody has looked at yet ends them as CANCELLED."""
+    count = 6_000
+    calls = http2_calls(count, b"", LIVE.encode())
+    narrow.process.send_signal(signal.SIGSTOP)
+    with socket.create_connection(("127.0.0.1", narrow.grpc_port), 15.0) as connection, ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(connection.sendall, calls)
+        narrow.process.send_signal(signal.SIGCONT)
+        assert http2_ends(iter(lambda: connection.recv(65_536), b""), count) == {"trailers": count}
+        sending.result()
+
+
+@pytest.mark.parametrize(
+    ("error", "is_logged"),
+    [
+        (grpc.aio.InternalError("a fault"), True),
+        (grpc.aio.InternalError('Failed "execute_batch": (<SendMessageOperation>,)'), False),  # who left meanwhile
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), False),  # metadata
+    ],
+)
+def test_no_caller_can_fill_the_log_with_errors_of_the_library(error: Exception, is_logged: bool) -> None:
+    info = (type(error), error, None)
+    record = logging.LogRecord("grpc._cython.cygrpc", logging.ERROR, "", 0, "raised in core", (), info)
+    assert bool(logging.getLogger(record.name).filter(record)) is is_logged
 
 
 # Metadata

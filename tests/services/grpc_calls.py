@@ -1,7 +1,8 @@
 """Calls of the gRPC port with messages of Triton's own client package, which is not what the server reads them with."""
 
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import grpc
@@ -133,7 +134,7 @@ def int_row(model: str, value: int, datatype: str = "INT64", **fields: Any) -> b
 # HTTP/2 without a library, for what no client library sends
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_DATA, _HEADERS, _SETTINGS = 0, 1, 4
+_DATA, _HEADERS, _RESET, _SETTINGS = 0, 1, 3, 4
 _END_HEADERS, _END_STREAM = 4, 1
 
 
@@ -155,6 +156,11 @@ def _text(value: bytes) -> bytes:
 
 def http2_call(body: bytes, path: bytes = INFER.encode(), extra: Iterable[tuple[bytes, bytes]] = ()) -> bytes:
     """The bytes of a connection that makes one gRPC call."""
+    return http2_calls(1, body, path, extra)
+
+
+def http2_calls(count: int, body: bytes, path: bytes, extra: Iterable[tuple[bytes, bytes]] = ()) -> bytes:
+    """The bytes of a connection that makes `count` gRPC calls at once."""
     headers = {
         b":method": b"POST",
         b":scheme": b"http",
@@ -165,14 +171,27 @@ def http2_call(body: bytes, path: bytes = INFER.encode(), extra: Iterable[tuple[
     }
     block = b"".join(b"\0" + _text(name) + _text(value) for name, value in [*headers.items(), *extra])
     message = b"\0" + len(body).to_bytes(4) + body
-    return b"".join(
-        (
-            _PREFACE,
-            http2_frame(_SETTINGS, 0, 0, b""),
-            http2_frame(_HEADERS, _END_HEADERS, 1, block),
-            http2_frame(_DATA, _END_STREAM, 1, message),
-        )
-    )
+    frames = [_PREFACE, http2_frame(_SETTINGS, 0, 0, b"")]
+    for stream in range(1, 2 * count, 2):
+        frames.append(http2_frame(_HEADERS, _END_HEADERS, stream, block))
+        frames.append(http2_frame(_DATA, _END_STREAM, stream, message))
+    return b"".join(frames)
+
+
+def http2_ends(received: Iterator[bytes], count: int) -> Counter[str]:
+    """How so many calls ended: with `trailers`, or `reset` without a status."""
+    ends: Counter[str] = Counter()
+    data = b""
+    while ends.total() < count and (piece := next(received, b"")):
+        data += piece
+        while len(data) >= 9 and len(data) >= (size := 9 + int.from_bytes(data[:3])):
+            kind, flags = data[3], data[4]
+            if kind == _RESET:
+                ends["reset"] += 1
+            elif kind == _HEADERS and flags & _END_STREAM:
+                ends["trailers"] += 1
+            data = data[size:]
+    return ends
 
 
 def http2_data(received: bytes) -> bytes:

@@ -7,6 +7,7 @@ it closes the port, lets the calls inside finish and logs why. A new server then
 
 import asyncio
 import logging
+import socket
 
 import grpc
 
@@ -20,6 +21,10 @@ COMPRESSION_LEVELS = ("none", "low", "medium", "high")
 _FOREVER_S = 86_400.0
 _LOOK_S = 0.1
 _MAX_METADATA = 65_536  # as much as an HTTP head may be
+# Of calls that no turn of the loop has seen yet, the library itself would end some beyond 1,000 and all beyond 3,000 as
+# CANCELLED, which says nothing of overload, is in no log, and is what no client tries again. A turn takes them all and
+# the models' own bounds then say how long to wait.
+_MAX_PENDING = 1_048_576
 
 # Clients may ask whether the server is still there every 10 s, also without a call; the library's own rule is every
 # 5 minutes, and it cuts off whoever asks more often. The server itself asks after a minute of silence.
@@ -51,7 +56,7 @@ class GrpcPort:
         # Says better than the library why a port cannot be had, and which of a name's addresses it is: the library
         # would listen on all of them.
         with bind(host, number, "server.grpc_port") as probe:
-            self._host = probe.getsockname()[0]
+            self._host = _address_of(probe)
         try:
             self.number = self._take(number)
         except RuntimeError:
@@ -89,6 +94,8 @@ class GrpcPort:
             "grpc.default_compression_level": self._compression_level,
             "grpc.max_metadata_size": _MAX_METADATA,  # between the two the library refuses by chance
             "grpc.absolute_max_metadata_size": _MAX_METADATA,
+            "grpc.server.max_pending_requests": _MAX_PENDING,
+            "grpc.server.max_pending_requests_hard_limit": _MAX_PENDING,
             "grpc.so_reuseport": 0,  # a port that is taken is an error, not a second server behind it
             **_KEEP_ALIVE,
         }
@@ -126,3 +133,21 @@ class GrpcPort:
             else:
                 await self._server.start()
                 return
+
+
+def _address_of(bound: socket.socket) -> str:
+    """Of a name such as `localhost` the library would take every address, HTTP takes the first."""
+    address, _ = socket.getnameinfo(bound.getsockname(), socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
+    return address
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """False for what any caller could fill the log with, each time with a traceback: metadata that is not UTF-8, which
+    the library then reads as Latin-1, and leaving while the answer is being sent.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    left = isinstance(error, grpc.aio.InternalError) and str(error).startswith('Failed "execute_batch"')
+    return not left and not isinstance(error, UnicodeDecodeError)
+
+
+logging.getLogger("grpc._cython.cygrpc").addFilter(_is_ours)
