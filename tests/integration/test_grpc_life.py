@@ -154,6 +154,18 @@ def test_a_name_means_the_same_address_on_both_ports(model: str) -> None:
         assert len(reached[0]) == 1
 
 
+@pytest.mark.parametrize("beginning", [b"", b"PRI * HTTP/2.0\r\n"])
+def test_a_connection_that_does_not_begin_is_closed_in_time(model: str, beginning: bytes) -> None:
+    """The library's own bound is two minutes, and a drain waits for what is open."""
+    with RunningServer(model, "--header-timeout", "300ms") as server:
+        with socket.create_connection(("127.0.0.1", server.grpc_port), 10.0) as connection, bounded(5.0):
+            connection.sendall(beginning)
+            while connection.recv(4_096):  # the server's own settings come first
+                pass
+        with grpc.insecure_channel(server.grpc_address) as channel:
+            assert call(channel, float_row("double", 2)).code == "OK"
+
+
 def is_reached(address: str, port: int) -> bool:
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as attempt:
         return attempt.connect_ex((address, port)) == 0

@@ -150,6 +150,7 @@ class Application:
 
                 context = GrpcContext(
                     int(options.max_request_bytes),
+                    int(options.header_timeout),
                     admission,
                     registry,
                     self._access_log,

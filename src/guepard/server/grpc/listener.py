@@ -38,6 +38,7 @@ class GrpcContext:
     """What all calls share. `compression_level` of answers: none, low, medium or high."""
 
     max_message_bytes: int
+    header_timeout_ns: int
     admission: Admission
     metrics: MetricsRegistry
     access_log: AccessLog
@@ -62,7 +63,10 @@ class GrpcListener:
             f"/{INFERENCE_SERVICE}/ModelStreamInfer", Unsupported("streams are not served yet; use ModelInfer")
         )
         self._port = GrpcPort(
-            _Routes(self._routes, self._unmatched), context.max_message_bytes, context.compression_level
+            _Routes(self._routes, self._unmatched),
+            context.max_message_bytes,
+            context.header_timeout_ns,
+            context.compression_level,
         )
 
     @property

@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 COMPRESSION_LEVELS = ("none", "low", "medium", "high")
 
 _FOREVER_S = 86_400.0
+_MILLISECOND_NS = 1_000_000
+_MAX_INT = 2**31 - 1  # of the library's options
 _LOOK_S = 0.1
 _MAX_METADATA = 65_536  # as much as an HTTP head may be
 # Of calls that no turn of the loop has seen yet, the library itself would end some beyond 1,000 and all beyond 3,000 as
@@ -40,9 +42,16 @@ _KEEP_ALIVE = {
 class GrpcPort:
     """Hands every call to `routes`. To be made, started and stopped on one event loop."""
 
-    def __init__(self, routes: grpc.GenericRpcHandler, max_message_bytes: int, compression_level: str) -> None:
+    def __init__(
+        self,
+        routes: grpc.GenericRpcHandler,
+        max_message_bytes: int,
+        header_timeout_ns: int,
+        compression_level: str,
+    ) -> None:
         self._routes = routes
         self._max_message_bytes = max_message_bytes
+        self._opening_ms = max(1, min(header_timeout_ns // _MILLISECOND_NS, _MAX_INT))
         self._compression_level = COMPRESSION_LEVELS.index(compression_level)
         self._host = ""
         self.number = 0
@@ -94,6 +103,7 @@ class GrpcPort:
             "grpc.default_compression_level": self._compression_level,
             "grpc.max_metadata_size": _MAX_METADATA,  # between the two the library refuses by chance
             "grpc.absolute_max_metadata_size": _MAX_METADATA,
+            "grpc.server_handshake_timeout_ms": self._opening_ms,  # until a new connection has sent its settings
             "grpc.server.max_pending_requests": _MAX_PENDING,
             "grpc.server.max_pending_requests_hard_limit": _MAX_PENDING,
             "grpc.so_reuseport": 0,  # a port that is taken is an error, not a second server behind it
