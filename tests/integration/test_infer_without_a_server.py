@@ -232,6 +232,9 @@ def test_arrays_are_nobody_else_s(tmp_path: Path, gate: guepard.LocalModel) -> N
         ({"inputs": {"x": [[1]]}, "priority": 4}, "priority: expected 0 .* got 4"),
         ({"inputs": {"x": [[1]]}, "priority": -1}, "priority: expected 0 .* got -1"),
         ({"inputs": {"x": [[1]]}, "parameters": {"a": [1]}}, "parameters.a: expected a string, number or boolean"),
+        ({"inputs": {"x": [[1]]}, "parameters": [1]}, "parameters: expected values by name"),
+        ({"inputs": {"x": [[1]]}, "parameters": {1: 2}}, "parameters: expected values by name"),
+        ({"inputs": {"x": [[1]]}, "outputs": 5}, "outputs: expected a list of names"),
         ({"inputs": {"x": [[1]]}, "id": 7}, "id: expected text, got 7"),
     ],
 )

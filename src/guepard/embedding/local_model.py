@@ -203,8 +203,8 @@ class LocalModel:
         request = InferenceRequest([self._tensor(name, inputs[name]) for name in inputs], sender, monotonic_ns())
         if outputs is not None:
             request.requested_outputs = _names(outputs)
-        if parameters:
-            apply_parameters(request, parameters)
+        if parameters is not None:
+            apply_parameters(request, _by_name(parameters))
         if timeout is not None:
             request.timeout_ns = _nanoseconds(timeout)
         if priority:
@@ -285,10 +285,16 @@ class _ModelThread(LoopThread):
 
 
 def _names(outputs: Iterable[str]) -> tuple[str, ...]:
-    names = None if isinstance(outputs, str) else tuple(outputs)
+    names = None if isinstance(outputs, str) or not isinstance(outputs, Iterable) else tuple(outputs)
     if names is None or not all(isinstance(name, str) for name in names):
         raise InputError(f"outputs: expected a list of names, got {outputs!r}")
     return names
+
+
+def _by_name(parameters: Mapping[str, str | bool | int | float]) -> Mapping[str, str | bool | int | float]:
+    if not isinstance(parameters, Mapping) or not all(isinstance(key, str) for key in parameters):
+        raise InputError(f"parameters: expected values by name, as in {{'top': 5}}, got {parameters!r}")
+    return parameters
 
 
 def _nanoseconds(timeout: float) -> int:
