@@ -9,7 +9,8 @@ a few are there at a time. HTTP/1.1 gets chunks. HTTP/1.0 has none: all pieces a
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing
 from typing import Protocol
 
 from guepard.core.errors import GuepardError, InternalError
@@ -91,6 +92,7 @@ class PieceSender:
         self._resumed = asyncio.Event()
         self.bytes_out = 0
         self._task = asyncio.ensure_future(self._run())
+        self._task.add_done_callback(self._let_go)
 
     def cancel(self) -> None:
         """The client has left. A piece that is being coded is finished, and dropped."""
@@ -98,6 +100,10 @@ class PieceSender:
 
     def resume(self) -> None:
         self._resumed.set()
+
+    def _let_go(self, _: object) -> None:
+        """The task and this refer to each other: drop the tensors now, and not when the collector comes."""
+        del self._source
 
     async def _run(self) -> None:
         try:
@@ -123,13 +129,14 @@ class PieceSender:
             await self._send_collected(headers, pieces)
         else:
             self._outlet.begin_answer(self._status, headers, CHUNKED, self._error)
-            async for piece in pieces:
-                if len(piece):  # an empty chunk is the end
-                    await self._write(piece, [b"%x\r\n" % len(piece), piece, b"\r\n"])
+            async with aclosing(pieces):  # a client that leaves takes the tensors along, at once
+                async for piece in pieces:
+                    if len(piece):  # an empty chunk is the end
+                        await self._write(piece, [b"%x\r\n" % len(piece), piece, b"\r\n"])
             self._outlet.write_pieces([_LAST_CHUNK])
         self._outlet.end_answer(self._status, self.bytes_out, self._error)
 
-    async def _send_collected(self, headers: bytes, pieces: AsyncIterator[Piece]) -> None:
+    async def _send_collected(self, headers: bytes, pieces: AsyncGenerator[Piece, None]) -> None:
         collected = [piece async for piece in pieces]
         length = sum(map(len, collected))
         self._outlet.begin_answer(self._status, headers, b"content-length: %d\r\n\r\n" % length, self._error)
@@ -145,20 +152,21 @@ class PieceSender:
             await self._resumed.wait()
             self._resumed.clear()
 
-    async def _made(self) -> AsyncIterator[Piece]:
+    async def _made(self) -> AsyncGenerator[Piece, None]:
         for piece in self._source.pieces():
             yield piece
             await asyncio.sleep(0)
 
-    async def _coded(self, coding: str) -> AsyncIterator[Piece]:
+    async def _coded(self, coding: str) -> AsyncGenerator[Piece, None]:
         """While a piece is being coded, the next one is made and the one before is sent."""
         encoder = await self._coders.run(content_coding.encoder, coding)
         pending: Awaitable[bytes] | None = None
-        async for piece in self._made():
-            coded = await pending if pending is not None else b""
-            pending = self._coders.run(encoder.compress, piece)
-            if coded:
-                yield coded
+        async with aclosing(self._made()) as made:
+            async for piece in made:
+                coded = await pending if pending is not None else b""
+                pending = self._coders.run(encoder.compress, piece)
+                if coded:
+                    yield coded
         if pending is not None:
             yield await pending
         yield await self._coders.run(encoder.finish)
