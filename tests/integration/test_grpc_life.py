@@ -1,6 +1,5 @@
 """The gRPC port from the first call to the last: how it begins and ends, and what log and metrics say meanwhile."""
 
-import asyncio
 import re
 import signal
 import socket
@@ -17,7 +16,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from guepard.core.phases import PHASES
-from guepard.server.grpc.port import GrpcPort
 from guepard.testing.running_server import RunningServer
 from tests.conftest import Serve
 from tests.services.grpc_calls import INFER, SERVICE, Metadata, call, infer_message, int_row
@@ -48,28 +46,6 @@ def model(models: Path) -> str:
 
 def float_row(model: str, value: float, **fields: Any) -> bytes:
     return infer_message(model, "FP32", [1, 1], np.float32(value).tobytes(), **fields)
-
-
-# The address
-
-
-def test_a_name_means_the_one_address_that_http_takes_as_well() -> None:
-    """Left to itself the library listens on every address of a name."""
-
-    async def reach() -> None:
-        port = GrpcPort(grpc.method_handlers_generic_handler("none", {}), 1_024, "none")
-        port.bind("localhost", 0)
-        await port.start()
-        taken = socket.getaddrinfo("localhost", port.number, type=socket.SOCK_STREAM)[0][4][0]
-        found = []
-        for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
-            with socket.socket(family, socket.SOCK_STREAM) as caller:
-                if caller.connect_ex((address, port.number)) == 0:
-                    found.append(address)
-        await port.close()
-        assert found == [taken]
-
-    asyncio.run(reach())
 
 
 # The end
