@@ -24,11 +24,12 @@ def test_a_client_that_leaves_takes_its_tensors_along(accepted: bytes) -> None:
         source = Source([bytes(1_000_000)])
         held = weakref.ref(source)
         head: Any = SimpleNamespace(version="1.1", path="/", method="GET", headers={b"accept-encoding": accepted})
+        written = asyncio.Event()
         outlet = Mock(is_blocked=True)
+        outlet.write_pieces.side_effect = lambda data: written.set()
         sender = PieceSender(outlet, Coders(), head, 200, b"", source)
         del source
-        while not outlet.write_pieces.called:
-            await asyncio.sleep(0)
+        await asyncio.wait_for(written.wait(), 10)
         sender.cancel()
         await asyncio.wait([sender._task])
         await asyncio.sleep(0)
