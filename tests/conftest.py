@@ -5,8 +5,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from guepard.testing.running_server import RunningServer
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("suite", deadline=None)
+settings.load_profile("suite")
 
 Serve = Callable[..., RunningServer]
 

@@ -24,6 +24,7 @@ BF16_BOUND = 3.3961775292304601e38
 
 MAX_RANK = 32
 MAX_TENSORS = 1_024
+MAX_PARAMETERS = 1_024
 MAX_TEXT = 1_024
 MAX_ID = 8_192
 
@@ -31,7 +32,7 @@ MAX_ID = 8_192
 Shape = Annotated[list[Annotated[int, Meta(ge=0, le=2**63 - 1)]], Meta(max_length=MAX_RANK)]
 ShortText = Annotated[str, Meta(max_length=MAX_TEXT)]
 Id = Annotated[str, Meta(max_length=MAX_ID)]
-Parameters = dict[ShortText, Any]
+Parameters = Annotated[dict[ShortText, Any], Meta(max_length=MAX_PARAMETERS)]
 
 
 class WireTensor(msgspec.Struct, Generic[Data], gc=False):

@@ -83,6 +83,20 @@ def test_a_million_dimensions_cost_no_time() -> None:
         decode_json(spelled("[1]", shape=f"[{shape}]"))
 
 
+@pytest.mark.parametrize("where", ["request", "input"])
+def test_parameters_have_a_bound(where: str) -> None:
+    """Each is looked at in turn: two million in 25 MB held everybody up for seconds."""
+
+    def body(count: int) -> dict[str, Any]:
+        parameters = {"parameters": {f"p{number}": 1 for number in range(count)}}
+        given = tensor("FP32", [1, 1], [1])
+        return {"inputs": [given], **parameters} if where == "request" else {"inputs": [given | parameters]}
+
+    assert only(decode_json(body(1_024))).tolist() == [[1]]
+    with pytest.raises(InputError, match="parameters: expected object of length <= 1024"):
+        decode_json(body(1_025))
+
+
 def test_text_that_errors_quote_has_a_bound() -> None:
     long = "x" * 2_000
     for body in (

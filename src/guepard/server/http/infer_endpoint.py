@@ -123,17 +123,17 @@ class InferEndpoint:
         self._regions = regions
         self._data_plane = data_plane
         self._make_codec = make_codec
-        self._targets: dict[tuple[str, str | None], Target] = {}
+        self._targets: dict[tuple[str, str | None, str | None], Target] = {}
 
     def check(self, head: RequestHead) -> None:
         check_media_type(head, self.media_types)
         params = head.params
-        name, version = params["model"], params.get("version")
-        served = self._data_plane.lookup(name, version, params.get("label"))
-        target = self._targets.get((name, version))
+        name, version, label = params["model"], params.get("version"), params.get("label")
+        served = self._data_plane.lookup(name, version, label)
+        target = self._targets.get((name, version, label))
         if target is None:
             # Only what exists gets here, so the table is bounded by the models there are.
-            target = self._targets[name, version] = Target(self._make_codec, served, self._data_plane.generation)
+            target = self._targets[name, version, label] = Target(self._make_codec, served, self._data_plane.generation)
         head.note = _Note(
             target,
             _header_length(head),
@@ -184,7 +184,8 @@ class InferEndpoint:
         return target.served
 
     def _aim(self, target: Target, head: RequestHead) -> None:
-        served = self._data_plane.lookup(head.params["model"], head.params.get("version"))
+        params = head.params
+        served = self._data_plane.lookup(params["model"], params.get("version"), params.get("label"))
         if served is not target.served:
             target.aim(served, self._data_plane.generation)
         target.generation = self._data_plane.generation
