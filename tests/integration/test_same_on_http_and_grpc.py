@@ -562,17 +562,19 @@ class TestValuesThatCameBack:
 
     def test_what_is_no_number(self, server: RunningServer, channel: grpc.Channel, form: str) -> None:
         """openvinotoolkit/model_server#4337: a NaN was left out, and what followed it moved."""
-        if form == JSON_FORM:
-            pytest.skip("JSON has no such number")
         outcome = send(form, server, channel, Ask("non_finite", [Given("FP32", [1], [7])]))
+        if form == JSON_FORM:  # which has no such number
+            assert (outcome.code, outcome.outputs) == ("not_acceptable", ())
+            return
         values = np.frombuffer(outputs_of(outcome)["y"], np.float32)
         assert np.array_equal(values, [1, math.nan, math.inf, -math.inf, 2], equal_nan=True)
 
     def test_strings_of_three_dimensions(self, server: RunningServer, channel: grpc.Channel, form: str) -> None:
         """triton-inference-server/server#3524: declared shape and byte layout of such an output disagreed."""
-        if form == JSON_FORM:
-            pytest.skip("some of them are no text")
         outcome = send(form, server, channel, Ask("mixed_bytes", [Given("FP32", [1], [0])]))
+        if form == JSON_FORM:  # some of them are no text
+            assert (outcome.code, outcome.outputs) == ("not_acceptable", ())
+            return
         assert outcome.outputs == (("y", "BYTES", (2, 2, 3), to_bytes(Given("BYTES", (), MIXED_BYTES))),)
 
 

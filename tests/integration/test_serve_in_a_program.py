@@ -181,11 +181,14 @@ def test_nothing_is_left_after_many_servers() -> None:
             ask(server.url, "triple", 1.0)
 
     cycle()
-    before = (descriptors(), set(threading.enumerate()))
+    gc.collect()
+    before, threads = descriptors(), set(threading.enumerate())
     for _ in range(20):
         cycle()
     gc.collect()
-    assert (descriptors(), set(threading.enumerate())) == before
+    # What earlier tests left behind may go meanwhile.
+    assert descriptors() <= before
+    assert set(threading.enumerate()) <= threads
 
 
 def test_a_server_that_was_stopped_holds_nothing_although_the_program_holds_it() -> None:
