@@ -224,6 +224,17 @@ def test_a_success_is_told_with_its_phases(server: RunningServer, channel: grpc.
     assert sum(record["phases_ms"].values()) == pytest.approx(record["duration_ms"], abs=0.5)
 
 
+def test_the_phases_come_with_the_answer_for_who_asks(channel: grpc.Channel) -> None:
+    """As in HTTP's header: those that are over when the answer is written."""
+    asks = [("server-timing", "1")]
+    answer = call(channel, float_row("double", 1.5), metadata=asks)
+    timings = dict(entry.split(";dur=") for entry in answer.trailing["server-timing"].split(", "))
+    assert tuple(timings) == PHASES[:-1]
+    assert all(float(milliseconds) >= 0 for milliseconds in timings.values())
+    assert "server-timing" not in call(channel, float_row("unknown", 1.5), metadata=asks).trailing
+    assert not call(channel, float_row("double", 1.5)).trailing
+
+
 @pytest.mark.parametrize(
     ("method", "message", "grpc_code", "status", "code", "named"),
     [

@@ -7,7 +7,7 @@ import pytest
 from guepard.core.phases import PHASES, BatchStamps
 from guepard.core.request import InferenceRequest
 from guepard.core.response import NOBODY
-from guepard.server.http.server_timing import with_server_timing
+from guepard.server.server_timing import with_server_timing
 
 MICROSECOND = 1_000
 HEADERS = b"content-type: application/json\r\n"

@@ -20,8 +20,8 @@ from guepard.server.http.endpoint import Body, Buffer, Exchange, Pieces
 from guepard.server.http.media_type import INFER_TYPES, check_media_type
 from guepard.server.http.request_head import RequestHead
 from guepard.server.http.response_writer import JSON_TYPE
-from guepard.server.http.server_timing import with_server_timing
 from guepard.server.request_options import priority_level, timeout_ns
+from guepard.server.server_timing import with_server_timing
 from guepard.server.shared_exchange import SharedExchange
 
 

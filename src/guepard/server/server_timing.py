@@ -1,4 +1,4 @@
-"""Where the time of an inference went, as the header Server-Timing (W3C Server Timing).
+"""Where the time of an inference went, as the header or metadata Server-Timing (W3C Server Timing).
 
 The phases that are over when the head is written, in milliseconds. What a batch shares is written once per batch, and
 small durations are looked up, so that a request costs one join.
@@ -25,7 +25,9 @@ class _Durations(dict[int, bytes]):
         return text
 
 
-_DECODE = _Durations(b"server-timing: decode;dur=")
+_NAME = b"server-timing: "
+
+_DECODE = _Durations(_NAME + b"decode;dur=")
 _QUEUE = _Durations(b", queue;dur=")
 _INPUT = _Durations(b", input;dur=")
 _COMPUTE = _Durations(b", compute;dur=")
@@ -49,6 +51,11 @@ def with_server_timing(headers: bytes, request: InferenceRequest) -> bytes:
             stamps.server_timing or _of_batch(stamps),
         )
     )
+
+
+def server_timing(request: InferenceRequest) -> str:
+    """The line's value alone, for protocols that are not written as lines; empty where nothing was executed."""
+    return with_server_timing(b"", request)[len(_NAME) : -2].decode()
 
 
 def _of_batch(stamps: BatchStamps) -> bytes:
