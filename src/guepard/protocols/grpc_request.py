@@ -22,7 +22,15 @@ from guepard.core.tensor import Array, Tensor
 from guepard.protocols import oip_binary
 from guepard.protocols.grpc_contents import decode_contents
 from guepard.protocols.grpc_messages import message_class
-from guepard.protocols.oip_messages import MAX_ID, MAX_RANK, MAX_TENSORS, MAX_TEXT, WireOutput, known_datatype
+from guepard.protocols.oip_messages import (
+    MAX_ID,
+    MAX_PARAMETERS,
+    MAX_RANK,
+    MAX_TENSORS,
+    MAX_TEXT,
+    WireOutput,
+    known_datatype,
+)
 from guepard.protocols.oip_parameters import apply_parameters, refuse_tensor_parameters
 from guepard.protocols.reply_format import BINARY, place_inputs, requested
 from guepard.protocols.shared_tensors import SharedInput, find_place, shared_input
@@ -266,8 +274,8 @@ def _slot(tensor: Any, where: str, has_raw: bool) -> "TensorSlot | Tensor | Shar
 
 def parameter_values(field: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a map of `InferParameter`. Raises: InputError for one without a value, and for too many."""
-    if len(parameters) > _MAX_FIELDS:
-        raise InputError(f"{field}: {len(parameters)} are too many; at most {_MAX_FIELDS}")
+    if len(parameters) > MAX_PARAMETERS:
+        raise InputError(f"{field}: {len(parameters)} are too many; at most {MAX_PARAMETERS}")
     values = {}
     for key, parameter in parameters.items():
         choice = parameter.WhichOneof("parameter_choice")
