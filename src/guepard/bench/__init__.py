@@ -1,0 +1,1 @@
+"""`guepard bench`: numbers that can be trusted, of any model API."""
