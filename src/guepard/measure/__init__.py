@@ -1,1 +1,1 @@
-"""Measuring: load, histograms, windows, intervals, comparison, and the format of results. Shared by every room that measures."""
+"""Measuring: load, histograms, intervals, comparison, and the format of results, for every room that measures."""

@@ -99,3 +99,7 @@ class LoadPlan(Struct, frozen=True, kw_only=True):
     server_timing: bool = True
     """Keep the Server-Timing of a share of the answers."""
     seed: int = 1
+    first_number: int = 0
+    """Of this run's first request, so that a later run of the same corpus goes on instead of repeating."""
+    is_head: bool = False
+    """The requests are HEAD: answers have no body, whatever their length says."""

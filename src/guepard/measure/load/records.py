@@ -4,7 +4,6 @@ Generator processes fill `array('q')`s, which cost less than objects, and send t
 numpy columns without a copy. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share.
 """
 
-from array import array
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +42,7 @@ class Records:
     flags: Column
 
     @classmethod
-    def view(cls, data: bytes | bytearray | memoryview | array[int]) -> "Records":
+    def view(cls, data: bytes | bytearray | memoryview) -> "Records":
         """Shapes: data is n rows of len(COLUMNS) int64, row after row. Raises: ValueError on a torn row."""
         table = np.frombuffer(data, np.int64).reshape(-1, len(COLUMNS))
         return cls(*table.T)
@@ -70,6 +69,6 @@ class Gaps:
     gap_ns: Column
 
     @classmethod
-    def view(cls, data: bytes | bytearray | memoryview | array[int]) -> "Gaps":
+    def view(cls, data: bytes | bytearray | memoryview) -> "Gaps":
         """Shapes: data is n rows of 2 int64."""
         return cls(*np.frombuffer(data, np.int64).reshape(-1, 2).T)

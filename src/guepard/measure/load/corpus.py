@@ -1,0 +1,73 @@
+"""Which payload each request gets, and its bytes.
+
+As with arrivals, all processes know one sequence by the number of the request and take their share of it.
+"""
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from guepard.measure.load.plan import Payload, PayloadOrder, UniqueSpot
+from guepard.measure.load.records import UNIQUE
+
+_CHUNK = 4_096
+_STRIDE = 0x9E37_79B1
+"""Odd, so that number * stride runs through all values of a power of two; neighbours become unlike."""
+
+Chosen = tuple[int, bytes, int]
+"""Index of the payload, its bytes, flags of the record."""
+Make = Callable[[int], bytes]
+
+
+def payloads_of(
+    payloads: Sequence[Payload], order: PayloadOrder, *, first: int, share: int, shares: int, seed: int
+) -> Iterator[Chosen]:
+    """The payloads of the requests number first + share, first + share + shares, … without end."""
+    repeated = [(index, payload.data, 0) for index, payload in enumerate(payloads)]
+    match order.kind:
+        case "cycle":
+            number = first + share
+            while True:
+                yield repeated[number % len(repeated)]
+                number += shares
+        case "unique":
+            makers = [unique_maker(payload.data, payload.spot) if payload.spot else None for payload in payloads]
+            number = first + share
+            while True:
+                index = number % len(makers)
+                make = makers[index]
+                yield (index, make(number), UNIQUE) if make else repeated[index]
+                number += shares
+        case "zipf":
+            for index in _zipf(len(repeated), order.exponent, (seed, first), share, shares):
+                yield repeated[index]
+
+
+def unique_maker(data: bytes, spot: UniqueSpot) -> Make:
+    """A function from a request's number to `data` with that number in its spot."""
+    before = data[: spot.offset]
+    after = data[spot.offset + spot.width :]
+    write = _writer(spot)
+    return lambda number: b"".join((before, write(number), after))
+
+
+def _writer(spot: UniqueSpot) -> Make:
+    match spot.form:
+        case "digits":
+            return lambda number: b"%0*d" % (spot.width, number % 10**spot.width)
+        case "float32":
+            return lambda number: struct.pack("<I", 0x3F80_0000 | (number * _STRIDE & 0x7F_FFFF))
+        case "float64":
+            return lambda number: struct.pack("<Q", 0x3FF0_0000_0000_0000 | (number * _STRIDE & (1 << 52) - 1))
+        case "uint":
+            return lambda number: (number % 256**spot.width).to_bytes(spot.width, "little")
+
+
+def _zipf(count: int, exponent: float, seed: tuple[int, int], share: int, shares: int) -> Iterator[int]:
+    random = np.random.default_rng(seed)
+    cumulative = np.cumsum(1.0 / np.arange(1, count + 1) ** exponent)
+    cumulative /= cumulative[-1]
+    while True:
+        drawn = np.searchsorted(cumulative, random.random(_CHUNK * shares), side="right")
+        yield from drawn[share::shares].tolist()

@@ -1,0 +1,59 @@
+"""What is ready on many descriptors, waited for with a precision of microseconds.
+
+`epoll_wait` counts its time-out in whole milliseconds, which is longer than the gap between two requests at a thousand
+a second. `select` counts in microseconds, and a set of descriptors that epoll watches is one descriptor to it.
+"""
+
+import select
+from collections.abc import Callable
+
+READ = select.EPOLLIN
+WRITE = select.EPOLLOUT
+
+Handler = Callable[[int], None]
+"""Gets the mask of what is ready; errors and hang-ups come with it."""
+
+
+class Poller:
+    """Descriptors and who handles them. For one thread."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._watched = (self._epoll.fileno(),)
+        self._handlers: dict[int, Handler] = {}
+
+    def add(self, fd: int, handler: Handler, mask: int = READ) -> None:
+        self._handlers[fd] = handler
+        self._epoll.register(fd, mask)
+
+    def change(self, fd: int, mask: int) -> None:
+        self._epoll.modify(fd, mask)
+
+    def hand_over(self, fd: int, handler: Handler) -> None:
+        self._handlers[fd] = handler
+
+    def remove(self, fd: int) -> None:
+        """To be called before the descriptor is closed."""
+        del self._handlers[fd]
+        self._epoll.unregister(fd)
+
+    def ready(self, timeout_s: float) -> list[tuple[int, int]]:
+        """Descriptors that are ready, at once if there are any, else within `timeout_s`.
+
+        Cost: one system call if something is ready already, otherwise three.
+        """
+        found = self._epoll.poll(0)
+        if not found and timeout_s > 0:
+            select.select(self._watched, (), (), timeout_s)
+            found = self._epoll.poll(0)
+        return found
+
+    def handle(self, ready: list[tuple[int, int]]) -> None:
+        handlers = self._handlers
+        for fd, mask in ready:
+            handler = handlers.get(fd)
+            if handler is not None:  # an earlier handler of this turn may have removed it
+                handler(mask)
+
+    def close(self) -> None:
+        self._epoll.close()
