@@ -11,7 +11,6 @@ from typing import Protocol
 from guepard.measure.load.journal import Journal
 from guepard.measure.load.poller import Poller
 
-
 Address = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 """What `socket.connect` takes."""
 

@@ -36,6 +36,11 @@ class HttpReply:
         """Is the answer complete, now that the connection has ended? One without a length ends so."""
         return self.is_complete or (self._has_head and not self._has_framing)
 
+    def on_message_begin(self) -> None:
+        if self.is_complete:
+            # Nobody asked for a second answer: what follows on this connection could not be told apart.
+            self.keeps_connection = False
+
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
         if name in (b"content-length", b"transfer-encoding"):
@@ -45,6 +50,8 @@ class HttpReply:
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
+        if self.is_complete:
+            return
         if status < 200:
             self._has_framing = False
             return
