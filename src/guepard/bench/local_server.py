@@ -71,7 +71,8 @@ class LocalServer:
         deadline = time.monotonic() + self._ready_s
         while not self._told.wait(0.05):
             if time.monotonic() > deadline:
-                raise ServerNotStarted(f"{self._model}: it does not serve after {self._ready_s:.0f} s; {self._last_words()}")
+                waited = f"it does not serve after {self._ready_s:.0f} s"
+                raise ServerNotStarted(f"{self._model}: {waited}; {self._last_words()}")
         if self._ports is None:
             raise ServerNotStarted(f"{self._model}: it cannot be served: {self._last_words()}")
         return self._ports

@@ -59,14 +59,7 @@ class LoadGenerator:
         for _ in range(self._count):
             ours, theirs = socket.socketpair()
             with theirs:
-                self._processes.append(
-                    subprocess.Popen(  # noqa: S603
-                        [sys.executable, "-m", "guepard.measure.load.worker", str(theirs.fileno())],
-                        pass_fds=(theirs.fileno(),),
-                        stdin=subprocess.DEVNULL,
-                        stdout=subprocess.DEVNULL,
-                    )
-                )
+                self._start(theirs)
             self._controls.append(ours)
         return self
 
@@ -100,6 +93,17 @@ class LoadGenerator:
         for control in controls:
             control.sendall(frame(Frame.START, str(start_ns).encode()))
         return _Collection(plan, controls, sink, tick, start_ns).collect()
+
+    def _start(self, control: socket.socket) -> None:
+        """Have a worker carry out what comes over `control`, of which it needs a descriptor of its own."""
+        self._processes.append(
+            subprocess.Popen(  # noqa: S603
+                [sys.executable, "-m", "guepard.measure.load.worker", str(control.fileno())],
+                pass_fds=(control.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+        )
 
     def _expect_ready(self, control: socket.socket) -> None:
         try:

@@ -11,13 +11,13 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from guepard.measure.load.client import Address, Client
+from guepard.measure.load.client import Address, Client, SlotOwner
 from guepard.measure.load.driver import Driver
 from guepard.measure.load.frames import Frame, FrameReader, Share, Usage, frame
 from guepard.measure.load.journal import Journal
@@ -29,11 +29,21 @@ _PR_SET_TIMERSLACK = 29
 _PRIORITY = -10
 
 
-class Worker:
-    """Carries out plans that come over `control`, one after the other."""
+MakeClient = Callable[[LoadPlan, SlotOwner], Client]
 
-    def __init__(self, control: socket.socket) -> None:
+
+class Worker:
+    """Carries out plans that come over `control`, one after the other. `cpu_ns` reads the CPU time that it used."""
+
+    def __init__(
+        self,
+        control: socket.socket,
+        make_client: MakeClient,
+        cpu_ns: Callable[[], int] = time.process_time_ns,
+    ) -> None:
         self._control = control
+        self._make_client = make_client
+        self._cpu_ns = cpu_ns
         self._reader = FrameReader()
         self._frames: deque[tuple[Frame, bytes]] = deque()
         self._journal = Journal()
@@ -61,7 +71,7 @@ class Worker:
             plan, share=share.index, shares=share.count, journal=self._journal, poller=poller, flush=self._flush
         )
         try:
-            client = make_client(plan, driver)
+            client = self._make_client(plan, driver)
         except OSError as error:
             self._control.sendall(frame(Frame.ERROR, str(error).encode()))
             return
@@ -72,25 +82,22 @@ class Worker:
         self._driver = driver
         self._control.setblocking(False)
         poller.add(self._control.fileno(), self._told, READ)
-        gc.collect()
-        gc.freeze()
-        gc.disable()
-        waited_ns, cpu_ns, wall_ns = runqueue_wait_ns(), time.process_time_ns(), time.monotonic_ns()
+        waited_ns, cpu_ns, wall_ns = runqueue_wait_ns(), self._cpu_ns(), time.monotonic_ns()
         driver.run(client, int(data))
         wait_ns = runqueue_wait_ns()
         usage = Usage(
-            cpu_ns=time.process_time_ns() - cpu_ns,
+            cpu_ns=self._cpu_ns() - cpu_ns,
             wall_ns=time.monotonic_ns() - wall_ns,
             runqueue_wait_ns=None if wait_ns is None or waited_ns is None else wait_ns - waited_ns,
             priority=os.getpriority(os.PRIO_PROCESS, 0),
         )
-        gc.enable()
         client.close()
         poller.close()
         self._outbox.append(memoryview(frame(Frame.ENDED, msgspec.msgpack.encode(usage))))
         self._control.setblocking(True)
         while self._outbox:
             self._control.sendall(self._outbox.popleft())
+        gc.collect()
 
     def _told(self, mask: int) -> None:
         """Something came from the parent in the middle of a run: STOP, or its end."""
@@ -133,17 +140,19 @@ def journal_frames(journal: Journal) -> Iterator[bytes]:
         yield frame(Frame.TIMINGS, msgspec.msgpack.encode(timings))
 
 
-def make_client(plan: LoadPlan, driver: Driver) -> Client:
-    """Raises: OSError if the name cannot be resolved or a certificate file not read."""
+def make_client(plan: LoadPlan, owner: SlotOwner) -> Client:
+    """The client of the plan's protocol.
+
+    Raises: OSError if the name cannot be resolved or a certificate file not read."""
     endpoint = plan.endpoint
     family, address = reachable_address(endpoint.host, endpoint.port)
     if endpoint.protocol == "grpc":
         from guepard.measure.load.grpc_client import GrpcClient
 
-        return GrpcClient(plan, driver, family, address)
+        return GrpcClient(plan, owner, family, address)
     from guepard.measure.load.http_client import HttpClient
 
-    return HttpClient(plan, driver, family, address)
+    return HttpClient(plan, owner, family, address)
 
 
 def reachable_address(host: str, port: int) -> tuple[int, Address]:
@@ -171,11 +180,12 @@ def main() -> int:
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     libc.prctl(_PR_SET_TIMERSLACK, 1_000, 0, 0, 0)  # sleep to the microsecond, not to the default 50 µs
+    gc.disable()  # between runs the worker collects by itself
     with suppress(OSError):
         # Users have machines of their own: where they share this one, the server must not keep them from asking.
         os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
     with socket.socket(fileno=int(sys.argv[1])) as control, suppress(EOFError, ConnectionError):
-        Worker(control).run()
+        Worker(control, make_client).run()
     return 0
 
 
