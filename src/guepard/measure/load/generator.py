@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -27,6 +27,13 @@ _GRACE_S = 10.0
 
 class GeneratorFailed(GuepardError):
     """A generator process ended, or could not begin."""
+
+
+class Carried(NamedTuple):
+    """A plan that was carried out, or as much of it as there was time for."""
+
+    usages: tuple[Usage, ...]
+    was_interrupted: bool
 
 
 class Sink(Protocol):
@@ -75,11 +82,11 @@ class LoadGenerator:
                 process.kill()
                 process.wait()
 
-    def run(self, plan: LoadPlan, sink: Sink, tick: Callable[[], bool] = lambda: True) -> tuple[Usage, ...]:
+    def run(self, plan: LoadPlan, sink: Sink, tick: Callable[[], bool] = lambda: True) -> Carried:
         """Carry out `plan`, and return when every request has ended.
 
-        `tick` is called ten times a second; False ends the sending, as a first KeyboardInterrupt in it does, which is
-        raised again when what was under way has ended. Raises: GeneratorFailed.
+        `tick` is called ten times a second; False ends the sending, and so does a first Ctrl-C: what is under way then
+        still ends. Raises: GeneratorFailed; KeyboardInterrupt at a second one.
         """
         count = min(self._count, plan.concurrency or plan.max_connections)
         controls = self._controls[:count]
@@ -130,25 +137,23 @@ class _Collection:
         self._tick = tick
         self._usages: list[Usage] = []
         self._is_stopping = False
-        self._interruption: KeyboardInterrupt | None = None
+        self._was_interrupted = False
         self._deadline_ns = start_ns + plan.duration_ns + plan.timeout_ns + int(_GRACE_S * 1e9)
         self._timeout_ns = plan.timeout_ns
 
-    def collect(self) -> tuple[Usage, ...]:
+    def collect(self) -> Carried:
         with selectors.DefaultSelector() as selector:
             for control in self._controls:
                 selector.register(control, selectors.EVENT_READ, FrameReader())
             while len(self._usages) < len(self._controls):
                 try:
                     self._turn(selector)
-                except KeyboardInterrupt as interruption:
-                    if self._interruption is not None:
+                except KeyboardInterrupt:
+                    if self._was_interrupted:
                         raise
-                    self._interruption = interruption
+                    self._was_interrupted = True
                     self._stop()
-        if self._interruption is not None:
-            raise self._interruption
-        return tuple(self._usages)
+        return Carried(tuple(self._usages), self._was_interrupted)
 
     def _turn(self, selector: selectors.BaseSelector) -> None:
         until = time.monotonic() + _TICK_S

@@ -63,6 +63,23 @@ class Arrivals(Struct, frozen=True, kw_only=True):
     burst_size: int = 1
     times_ns: tuple[int, ...] = ()
 
+    def mean_rate(self, duration_ns: int) -> float:
+        """Per second, over the whole run."""
+        if self.kind == "trace":
+            last_ns = max(min(duration_ns, self.times_ns[-1]), 1)
+            return sum(time_ns < duration_ns for time_ns in self.times_ns) * 1e9 / last_ns
+        return (self.rate + self.end_rate) / 2 if self.kind == "ramp" else self.rate
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "bursts":
+                return f"bursts of {self.burst_size}"
+            case "ramp":
+                return f"ramp from {self.rate:g} to {self.end_rate:g} per second"
+            case "trace":
+                return f"trace of {len(self.times_ns)} requests"
+        return self.kind
+
 
 class ReplyRule(Struct, frozen=True, kw_only=True):
     """What makes an answer right, and how it is read.
