@@ -43,7 +43,7 @@ def analyse(
     warm_up_s: float | None,
     self_test_rate: float | None,
 ) -> Run:
-    """The run, not judged yet. `usages` are empty where a run was broken off. `warm_up_s`: None finds it."""
+    """The run, not judged yet. `warm_up_s`: None finds its end."""
     tally = observation.tally
     window = _window(plan, observation, warm_up_s)
     totals = tally.window(window.start_s, window.end_s)

@@ -7,7 +7,6 @@ import msgspec
 
 from guepard.measure.analysis import analyse
 from guepard.measure.evidence import Evidence
-from guepard.measure.load.frames import Usage
 from guepard.measure.load.generator import LoadGenerator
 from guepard.measure.load.plan import LoadPlan
 from guepard.measure.observation import Glimpse, Observation
@@ -69,20 +68,13 @@ class Instrument:
         began_s = time.monotonic()
         if self._began_s is None:
             self._began_s = began_s
-        interruption = None
-        usages: tuple[Usage, ...] = ()
-        try:
-            usages = self._generator.run(
-                plan, observation, lambda: watch(observation.glimpse(time.monotonic() - began_s))
-            )
-        except KeyboardInterrupt as raised:
-            interruption = raised
+        carried = self._generator.run(plan, observation, lambda: watch(observation.glimpse(time.monotonic() - began_s)))
         self._next_number += observation.count
         self.timings = observation.timings
         run = analyse(
             plan,
             observation,
-            usages,
+            carried.usages,
             name=name,
             target=self._target,
             started_s=began_s - self._began_s,
@@ -91,6 +83,6 @@ class Instrument:
             self_test_rate=self._self_test_rate,
         )
         run = judged(Evidence(run=run, same_machine=self._same_machine, slo=slo, max_error_share=self._max_error_share))
-        if interruption is not None:
-            raise Interrupted(run) from interruption
+        if carried.was_interrupted:
+            raise Interrupted(run)
         return run
