@@ -82,6 +82,11 @@ class LoadGenerator:
                 process.kill()
                 process.wait()
 
+    @property
+    def pids(self) -> list[int]:
+        """Of the processes, so that they can be pinned."""
+        return [process.pid for process in self._processes]
+
     def run(self, plan: LoadPlan, sink: Sink, tick: Callable[[], bool] = lambda: True) -> Carried:
         """Carry out `plan`, and return when every request has ended.
 
