@@ -6,6 +6,9 @@ that is not what was asked for.
 
 from enum import IntEnum
 
+import numpy as np
+from numpy.typing import NDArray
+
 GRPC_BASE = 1_000
 _GRPC_NAMES = (
     "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
@@ -51,6 +54,12 @@ _TEXTS = {
 def is_success(outcome: int) -> bool:
     """A 2xx status, gRPC's OK, or an inference that returned."""
     return 200 <= outcome < 300 or outcome in (GRPC_BASE, End.DONE)
+
+
+def are_successes(outcomes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """`is_success` of each."""
+    found: NDArray[np.bool_] = ((outcomes >= 200) & (outcomes < 300)) | (outcomes == GRPC_BASE) | (outcomes == End.DONE)
+    return found
 
 
 def is_shed(outcome: int) -> bool:
