@@ -100,6 +100,7 @@ def test_errors_never_look_like_speed() -> None:
     assert window.failure_latency == {End.TIMED_OUT: milliseconds(5_000), 429: milliseconds(1, 1, 1)}
     assert (window.succeeded, window.failed, window.failed_count) == (7, {429: 3}, 3)
     assert tally.window(5, 6).failed == {End.TIMED_OUT: 1}
+    assert tally.failed == {End.TIMED_OUT: 1, 429: 3}
 
 
 def test_streams_have_first_pieces_and_gaps() -> None:
