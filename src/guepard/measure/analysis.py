@@ -68,7 +68,7 @@ def analyse(
         sent_rate=totals.sent / duration_s,
         throughput=_throughput(tally, window, totals.succeeded / duration_s),
         goodput=_within(totals.latency, slo) / duration_s if slo else None,
-        mean_in_flight=totals.mean_in_flight,
+        mean_in_flight=totals.mean_in_flight * totals.duration_s / duration_s,
         repeat_share=totals.repeat_share,
         received_bytes_per_s=totals.received_bytes / duration_s,
         latency=summarise(totals.latency, blocks, sorted({*PERCENTS, slo_percent})),
