@@ -44,6 +44,10 @@ class Latency(Struct, frozen=True, kw_only=True):
     percentiles: tuple[Percentile, ...]
     histogram: str
 
+    def at(self, percent: float) -> Percentile | None:
+        """The percentile, if it was worked out."""
+        return next((each for each in self.percentiles if each.percent == percent), None)
+
 
 class Finding(Struct, frozen=True, kw_only=True):
     """Something that limits what the figures mean. `invalid` findings make the run INVALID."""
