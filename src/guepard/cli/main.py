@@ -18,7 +18,7 @@ from guepard import __version__
 from guepard.cli.parser import Parser
 from guepard.core.errors import ConfigurationError
 
-VERBS = ("serve", "version")
+VERBS = ("serve", "bench", "version")
 
 
 class Verb(Protocol):

@@ -9,7 +9,10 @@ from guepard.core.errors import ConfigurationError
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of one verb. `parse` takes options and arguments in any order."""
+    """The parser of one verb. `parse` takes options and arguments in any order.
+
+    The namespace has the words themselves as `words`.
+    """
 
     def __init__(self, prog: str, description: str) -> None:
         super().__init__(
@@ -27,6 +30,7 @@ class Parser(argparse.ArgumentParser):
             close = get_close_matches(flag, self._option_string_actions, n=1) if flag.startswith("-") else []
             advice = f"did you mean {close[0]}?" if close else f"{self.prog} --help lists what it takes"
             self.error(f"{flag}: not known to {self.prog}; {advice}")
+        namespace.words = tuple(words)
         return namespace
 
     def describe(self) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from guepard.core.errors import ConfigurationError
-from guepard.settings.units import ByteSize, Quantity
+from guepard.settings.units import ByteSize, Quantity, Word
 
 JsonSchema = dict[str, Any]
 
@@ -140,6 +140,31 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
+class Worded:
+    """A value that people write in a way of its own: `p99=50ms`, `1000/s`."""
+
+    word: type[Word]
+
+    @property
+    def phrase(self) -> str:
+        return self.word.phrase
+
+    def read(self, value: object, where: str, from_text: bool = False) -> Word:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise refuse(where, self.phrase, value)
+        try:
+            return self.word.read(str(value).strip())
+        except ValueError as error:
+            raise ConfigurationError(f"{where}: {error}") from None
+
+    def build(self, value: Any) -> Any:
+        return value
+
+    def schema(self) -> JsonSchema:
+        return {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True)
 class FreeMap:
     """Keys and values that belong to the user."""
 
@@ -209,9 +234,10 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """Several values of one kind; as text, with commas between them."""
+    """Several values of one kind; as text, with commas between them unless an entry may hold one itself."""
 
     item: Kind
+    is_split: bool = True
 
     @property
     def phrase(self) -> str:
@@ -226,7 +252,8 @@ class ListOf:
         if from_text:
             texts = [value] if isinstance(value, str) else value
             assert isinstance(texts, list)
-            value = [part.strip() for text in texts for part in text.split(",") if part.strip()]
+            parts = [part for text in texts for part in text.split(",")] if self.is_split else texts
+            value = [part.strip() for part in parts if part.strip()]
         if not isinstance(value, list | tuple):
             hint = "" if value is None else f"; write [{show(value)}]" if not isinstance(value, Mapping) else ""
             raise ConfigurationError(f"{refuse(where, self.phrase, value)}{hint}")

@@ -46,6 +46,10 @@ class OneEntryList(NamedTuple):
     """The section may also be written as a list that holds it alone."""
 
 
+class Whole(NamedTuple):
+    """Entries of the list may hold commas, so a flag gives one entry each time."""
+
+
 class SwitchPrefix(NamedTuple):
     """The options of the section are also flags and environment variables, with this text before their names."""
 

@@ -24,6 +24,7 @@ from guepard.settings.kinds import (
     MapOf,
     Measure,
     Scalar,
+    Worded,
     refuse,
     show,
 )
@@ -37,8 +38,9 @@ from guepard.settings.markers import (
     Reserved,
     Spellings,
     SwitchPrefix,
+    Whole,
 )
-from guepard.settings.units import Quantity
+from guepard.settings.units import Quantity, Word
 
 Tree = dict[str, Any]
 Marker = TypeVar("Marker")
@@ -215,7 +217,7 @@ def default_phrase(default: object) -> str:
         return ""
     if isinstance(default, tuple | dict) and not default:
         return "empty"
-    return str(default) if isinstance(default, Quantity | str) else show(default)
+    return str(default) if isinstance(default, Quantity | Word | str) else show(default)
 
 
 def _unwrap(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -238,7 +240,7 @@ def _kind(annotation: Any, metadata: tuple[Any, ...]) -> Kind:
         kinds = tuple(_kind(argument, metadata) for argument in arguments if argument is not NoneType)
         return kinds[0] if len(kinds) == 1 else Either(kinds)
     if origin is tuple:
-        return ListOf(_kind(arguments[0], ()))
+        return ListOf(_kind(arguments[0], ()), is_split=_find(metadata, Whole) is None)
     if origin is dict:
         if arguments[1] is Any:
             return FreeMap()
@@ -247,6 +249,8 @@ def _kind(annotation: Any, metadata: tuple[Any, ...]) -> Kind:
     if origin is Literal:
         spellings = _find(metadata, Spellings)
         return Choice(arguments, spellings.meaning if spellings else {})
+    if issubclass(inner, Word):
+        return Worded(inner)
     if issubclass(inner, msgspec.Struct):
         return section_of(inner)
     if issubclass(inner, Quantity):

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from guepard.settings.kinds import ListOf
 from guepard.settings.options import Settings
 from guepard.settings.section import Option, Section, Tree, merge, section_of
@@ -37,9 +39,10 @@ def _switch(section: str, prefix: str, option: Option) -> Switch:
     return Switch(section, option, f"--{name.replace('_', '-')}", f"{ENVIRONMENT_PREFIX}{name.upper()}")
 
 
-def _switches() -> tuple[Switch, ...]:
+def switches_of(settings: type[msgspec.Struct]) -> tuple[Switch, ...]:
+    """The switches that the sections of `settings` declare."""
     found: list[Switch] = []
-    for option in section_of(Settings).options.values():
+    for option in section_of(settings).options.values():
         if isinstance(option.kind, Section):
             if option.switch_prefix is not None:
                 inner = option.kind.options.values()
@@ -49,15 +52,15 @@ def _switches() -> tuple[Switch, ...]:
     return tuple(found)
 
 
-SWITCHES = _switches()
+SWITCHES = switches_of(Settings)
 BY_KEY = {switch.key: switch for switch in SWITCHES}
 
 
-def read_flags(values: Mapping[str, object]) -> Tree:
+def read_flags(values: Mapping[str, object], by_key: Mapping[str, Switch] = BY_KEY) -> Tree:
     """What the command line says; `values` is by key (`server.http_port`). Raises ConfigurationError."""
     tree: Tree = {}
     for key, value in values.items():
-        switch = BY_KEY[key]
+        switch = by_key[key]
         tree = merge(tree, switch.read(value, switch.flag))
     return tree
 

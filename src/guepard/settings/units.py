@@ -8,6 +8,19 @@ _LARGEST = 2**63 - 1
 _TEXT = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) ?([A-Za-zµ]*)")
 
 
+class Word:
+    """A value that people write in a way of its own; `str()` gives it back so."""
+
+    __slots__ = ()
+
+    phrase: ClassVar[str]
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """The value that a person wrote. Raises: ValueError, with a text that says what to write instead."""
+        raise NotImplementedError
+
+
 class Quantity(int):
     """A number with a unit. The integer counts the smallest unit; `str()` gives the shortest exact text."""
 

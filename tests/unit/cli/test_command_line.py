@@ -2,15 +2,21 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from guepard import __version__
-from guepard.cli.main import VERBS, main
+from guepard.cli.main import VERBS, find_verb, main, verb_parser
 from guepard.cli.reference import command_line_page
+from guepard.cli.switches import given
+from guepard.settings.bench_options import BenchOptions
+from guepard.settings.bench_reading import BENCH_BY_KEY, BENCH_SWITCHES, read_bench_options
 from guepard.settings.switches import SWITCHES
 
 COMMAND_LINE = Path(__file__).parents[3] / "docs" / "reference" / "command-line.md"
@@ -39,7 +45,7 @@ def imports_of(*words: str) -> set[str]:
     return {name.partition(".")[0] for name in done.stderr.split()}
 
 
-@pytest.mark.parametrize("words", [["--help"], ["serve", "--help"], ["version"]])
+@pytest.mark.parametrize("words", [["--help"], ["serve", "--help"], ["bench", "--help"], ["version"]])
 def test_help_imports_nothing_heavy(words: list[str]) -> None:
     imported = imports_of(*words)
     assert "guepard" in imported
@@ -68,6 +74,46 @@ def test_help_of_serve_names_every_switch_and_ends_with_an_example(capsys: pytes
     assert "curl" in printed.partition("example:")[2]
 
 
+def test_help_of_bench_names_every_switch_the_exit_codes_and_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["bench", "--help"])
+    assert caught.value.code == 0
+    printed = capsys.readouterr().out
+    for switch in BENCH_SWITCHES:
+        assert switch.flag in printed
+        assert switch.environment not in printed
+    assert "1 the work failed" in printed.partition("exit codes:")[2]
+    assert printed.partition("examples:")[2].count("guepard bench") >= 5
+
+
+def test_every_example_of_bench_is_right() -> None:
+    parser = verb_parser("bench", find_verb("bench"))
+    lines = [line for line in str(parser.epilog).splitlines() if line.startswith("    guepard bench")]
+    assert lines
+    for line in lines:
+        arguments = parser.parse(shlex.split(line)[2:])
+        read_bench_options(arguments.target, given(arguments, BENCH_BY_KEY))
+
+
+def test_bench_hands_on_its_options_and_its_command_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: dict[str, Any] = {}
+
+    def run(options: BenchOptions, *, command: tuple[str, ...], stdout: object, stderr: object) -> int:
+        called.update(options=options, command=command, stdout=stdout, stderr=stderr)
+        return 1
+
+    stand_in = ModuleType("guepard.bench.run")
+    monkeypatch.setattr(stand_in, "run", run, raising=False)
+    monkeypatch.setitem(sys.modules, "guepard.bench.run", stand_in)
+    words = ["bench", "--rate", "10", "http://localhost:8000", "--header", "Authorization: s3cret", "--json"]
+    assert main(words) == 1
+    assert called["options"].load.rate == 10
+    assert called["options"].request.header == ("Authorization: s3cret",)
+    assert called["options"].output.json is True
+    assert called["command"] == ("guepard", *words[:5], "Authorization: [hidden]", "--json")
+    assert (called["stdout"], called["stderr"]) == (sys.stdout, sys.stderr)
+
+
 def test_the_committed_page_is_current() -> None:
     assert COMMAND_LINE.read_text() == command_line_page(), "run: python -m guepard.cli.reference"
 
@@ -92,10 +138,10 @@ def test_an_interrupt_before_the_work_is_130(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("words", "fragment"),
     [
-        ([], "name a verb: serve, version"),
+        ([], "name a verb: serve, bench, version"),
         (["serv"], "did you mean serve?"),
         (["model.onnx"], "did you mean guepard serve model.onnx?"),
-        (["zzz"], "the verbs are serve, version"),
+        (["zzz"], "the verbs are serve, bench, version"),
         (["serve", "--http-prot", "1"], "did you mean --http-port?"),
         (["serve", "--http-port"], "expected one argument"),
         (["serve", "--http-port", "x", "model.onnx"], "--http-port: expected an integer"),
@@ -104,6 +150,9 @@ def test_an_interrupt_before_the_work_is_130(monkeypatch: pytest.MonkeyPatch) ->
         (["serve", "modle.onnx"], "did you mean"),
         (["serve", "--json", "model.onnx"], "--json goes with --check"),
         (["serve", "--config", "none.yaml"], "none.yaml: no such file"),
+        (["bench"], "name what to measure: a URL, a MODEL, --curl or --openapi"),
+        (["bench", "http://localhost", "--rate", "5", "--concurrency", "5"], "--rate and --concurrency: "),
+        (["bench", "http://localhost", "--find", "p99=50ms"], "did you mean --find-max?"),
         (["version", "now"], "now: not known to guepard version"),
     ],
 )
