@@ -165,6 +165,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """One run of load."""
 
     name: str
+    target: int = 0
+    """Index in the document's targets."""
     started_s: float
     """Since the first run of the document began."""
     load: Load
