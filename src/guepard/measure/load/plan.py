@@ -111,6 +111,9 @@ class LoadPlan(Struct, frozen=True, kw_only=True):
     duration_ns: int
     timeout_ns: int = 30_000_000_000
     max_connections: int = 1_024
+    """Over gRPC, whose calls share connections, this many calls under way."""
+    streams_per_connection: int = 0
+    """Of gRPC's calls under way, so many on one connection at most; 0: as many as the server allows, up to 100."""
     processes: int = 1
     reply: ReplyRule = ReplyRule()
     server_timing: bool = True
