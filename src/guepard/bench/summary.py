@@ -1,0 +1,147 @@
+"""What a terminal shows after `guepard bench`: the verdict first, then the figures and how far they can be trusted.
+
+Plain ASCII but for the names that others chose, so that it can be pasted anywhere.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TextIO
+
+from guepard.bench import figures
+from guepard.bench.reading import asked_rate, edge_says, headline, headline_run, sides, verdict
+from guepard.bench.run_summary import run_blocks, value_at
+from guepard.bench.side_summary import side_blocks
+from guepard.bench.terminal import Ink, terminal_size, wants_colour, write_text
+from guepard.bench.text_blocks import LABEL_COLUMNS, Block, Columns, laid_out, wrapped
+from guepard.measure.results import Comparison, Document, Gate, Run, Target
+
+_WIDEST = 100
+_NARROWEST = 80
+_DEFAULT = 92
+
+
+def print_summary(document: Document, stream: TextIO, environment: Mapping[str, str] = os.environ) -> None:
+    """Write the summary, in colour and as wide as the terminal where `stream` is one."""
+    is_coloured = wants_colour(stream, environment)
+    width = terminal_size(stream)[0] - 1 if is_coloured or stream.isatty() else _DEFAULT
+    write_text(stream, summary(document, width=width, is_coloured=is_coloured))
+
+
+def summary(document: Document, *, width: int = _DEFAULT, is_coloured: bool = False) -> str:
+    """The text, at most `width` columns wide, which is kept within 80 to 100."""
+    ink = Ink(is_coloured)
+    width = min(max(width, _NARROWEST), _WIDEST)
+    lines = [*_verdict(document, ink, width), "", *laid_out(_blocks(document, ink, width), ink, width)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _verdict(document: Document, ink: Ink, width: int) -> Iterator[str]:
+    found = verdict(document)
+    words = [found.reason, headline(document)] if found.is_valid else [found.reason]
+    missed = sum(not gate.passed for gate in document.gates)
+    if document.gates:
+        words.append(f"{missed} of {len(document.gates)} gates missed" if missed else "all gates passed")
+    joint = ": " if found.is_valid else " because "
+    first, *rest = wrapped(f"{found.word}{joint}{'; '.join(filter(None, words))}", width)
+    paint = ink.good if found.is_valid else ink.bad
+    yield paint(first[: len(found.word)]) + first[len(found.word) :]
+    yield from rest
+    if found.remedy:
+        yield from wrapped(f"remedy: {found.remedy}", width, indent="  ")
+    for name, finding in found.others:
+        where = f" ({figures.one_line(name, 40)})" if len(document.runs) > 1 else ""
+        first, *rest = wrapped(f"{finding.severity}{where}: {finding.reason}", width, indent="  ")
+        yield ink.faint(first) if finding.severity == "note" else ink.warning(first)
+        yield from rest
+        if finding.remedy:
+            yield from wrapped(f"remedy: {finding.remedy}", width, indent="    ")
+
+
+def _blocks(document: Document, ink: Ink, width: int) -> Iterator[Block]:
+    several = len(document.targets) > 1
+    for index, target in enumerate(document.targets):
+        yield Block(
+            f"Target {'ABCDEFGH'[index % 8]}" if several else "Target", wrapped(_target(target), width - LABEL_COLUMNS)
+        )
+    payloads = document.payloads
+    yield Block(
+        "Payloads",
+        wrapped(
+            f"{figures.count(payloads.count)} {payloads.source}, {figures.size(payloads.mean_bytes)} each on average, "
+            f"order {payloads.order}",
+            width - LABEL_COLUMNS,
+        ),
+    )
+    if document.scenario:
+        yield Block("Scenario", wrapped(document.scenario, width - LABEL_COLUMNS))
+    if document.edge is not None:
+        yield Block("Edge", wrapped(edge_says(document.edge), width - LABEL_COLUMNS))
+    if document.comparisons:
+        yield Block("B against A", list(_comparisons(document.comparisons, ink)))
+        yield from side_blocks(sides(document), ink)
+    if document.gates:
+        yield Block("Gates", list(_gates(document.gates, ink)))
+    if len(document.runs) > 1:
+        yield Block("Runs", list(_runs(document, ink)))
+    run = headline_run(document)
+    if run is None or document.comparisons:
+        return
+    if len(document.runs) > 1:
+        yield Block("", [ink.strong(f"--- {figures.one_line(run.name, 60)} ---")])
+    yield from run_blocks(run, document.slo, ink, width)
+
+
+def _target(target: Target) -> str:
+    model = f", model {target.model}" + (f" version {target.model_version}" if target.model_version else "")
+    server = f", server {target.server}" if target.server else ""
+    here = ", on this machine" if target.same_machine else ""
+    return f"{target.url} ({target.protocol}){model if target.model else ''}{server}{here}"
+
+
+def _comparisons(comparisons: Sequence[Comparison], ink: Ink) -> Iterator[str]:
+    columns = Columns(("metric", "verdict", "difference", "95 % interval", "detectable from"), "<<>>>")
+    for each in comparisons:
+        paint = {"faster": ink.good, "slower": ink.bad, "cannot tell": ink.warning}[each.verdict]
+        low, high = each.difference.low, each.difference.high
+        columns.add(
+            (
+                figures.one_line(each.metric, 24),
+                each.verdict,
+                figures.change(each.difference.value),
+                f"{figures.change(low)} .. {figures.change(high)}",
+                figures.percent(each.minimum_detectable),
+            ),
+            paint,
+        )
+    yield from columns.lines(ink)
+
+
+def _gates(gates: Sequence[Gate], ink: Ink) -> Iterator[str]:
+    columns = Columns(("gate", "", "measured", "limit", "baseline"), "<<>>>")
+    for gate in gates:
+        words = (figures.number(value, 4) for value in (gate.measured, gate.limit, gate.baseline))
+        name = figures.one_line(gate.name, 30)
+        columns.add((name, "passed" if gate.passed else "MISSED", *words), ink.good if gate.passed else ink.bad)
+    yield from columns.lines(ink)
+
+
+def _runs(document: Document, ink: Ink) -> Iterator[str]:
+    percent = document.slo.percent if document.slo else 99.0
+    head = ("run", "asked/s", "done/s", "p50 ms", f"{figures.percentile_name(percent)} ms", "failed", "")
+    columns = Columns(head, "<>>>>><")
+    for run in document.runs:
+        columns.add(_run_row(run, percent), str if run.is_valid else ink.warning)
+    yield from columns.lines(ink)
+
+
+def _run_row(run: Run, percent: float) -> tuple[str, ...]:
+    reasons = [finding.code for finding in run.findings if finding.severity == "invalid"]
+    return (
+        figures.one_line(run.name, 20),
+        figures.number(asked_rate(run), 4),
+        figures.number(run.throughput.value, 4),
+        value_at(run.latency, 50),
+        value_at(run.latency, percent),
+        figures.percent(run.failed / run.offered if run.offered else 0.0),
+        "" if run.is_valid else f"INVALID {figures.one_line(', '.join(reasons), 30)}".strip(),
+    )
