@@ -1,4 +1,4 @@
-"""A model in this process as a target: its inputs made ready, and inferences submitted to it from the driver's thread."""
+"""A model in this process as a target: its inputs made ready, and inferences submitted from the driver's thread."""
 
 import asyncio
 import threading
@@ -15,9 +15,9 @@ import numpy as np
 from guepard.bench.targets.model_metadata import ModelMetadata, from_oip
 from guepard.bench.targets.prepared_target import PreparedTarget
 from guepard.bench.targets.random_tensors import random_tensor
-from guepard.bench.targets.sample_files import JSON_SUFFIXES, data_files
+from guepard.bench.targets.sample_files import JSON_SUFFIXES, data_files, json_samples
 from guepard.bench.targets.tensor_call import TensorCall
-from guepard.bench.targets.tensor_samples import oip_calls, read_calls
+from guepard.bench.targets.tensor_samples import oip_call, read_calls
 from guepard.bench.targets.tensor_shapes import plan_shapes
 from guepard.core.errors import ConfigurationError
 from guepard.core.tensor import Array
@@ -95,10 +95,9 @@ def _generated(model: ModelMetadata, options: BenchOptions, notes: list[str]) ->
 def _samples(data: str, model: ModelMetadata, options: BenchOptions, notes: list[str]) -> Iterator[TensorCall]:
     for path in map(Path, data_files(data)):
         if path.suffix in JSON_SUFFIXES:
-            sampled = oip_calls(path, model)
+            yield from (oip_call(sample, model).call for sample in json_samples(path))
         else:
-            sampled = read_calls(path, model, options.request.batch, notes)
-        yield from sampled
+            yield from read_calls(path, model, options.request.batch, notes)
 
 
 class ModelCaller:

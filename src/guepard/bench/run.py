@@ -1,19 +1,13 @@
 """`guepard bench` from its options to its exit code: the composition root of this room."""
 
-import sys
-from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-import msgspec
-
 from guepard import __version__
-from guepard.bench import html_report
-from guepard.bench.answers import Answers, ask
-from guepard.bench.gate import judge_gates
-from guepard.bench.junit import write_junit
+from guepard.bench.answers import Asking
+from guepard.bench.html_report import page
 from guepard.bench.live_view import LiveView
 from guepard.bench.local_model import OpenModel
 from guepard.bench.measurement import Measurement
@@ -21,7 +15,7 @@ from guepard.bench.reading import verdict
 from guepard.bench.subject import Subject
 from guepard.bench.summary import print_summary
 from guepard.bench.targets.target_refused import TargetRefused
-from guepard.core.errors import ConfigurationError, GuepardError, LoadError
+from guepard.core.errors import GuepardError, LoadError
 from guepard.limits.cpu_budget import cpu_budget
 from guepard.measure import result_file
 from guepard.measure.instrument import Interrupted
@@ -29,4 +23,87 @@ from guepard.measure.machine import commit_of, describe_machine, software_versio
 from guepard.measure.results import Document, PayloadReport, Slo
 from guepard.settings.bench_options import BenchOptions
 
-INTERRUPTED = 130
+_NS_PER_MS = 1_000_000
+_DONE, _FAILED, _INTERRUPTED = 0, 1, 130
+
+
+def run(
+    options: BenchOptions, *, command: tuple[str, ...], open_model: OpenModel, stdout: TextIO, stderr: TextIO
+) -> int:
+    """Measure, tell and write what was asked for. Returns the exit code. Raises: ConfigurationError."""
+    try:
+        document = _measured(options, command, open_model, stderr)
+    except (GuepardError, LoadError, TargetRefused) as error:
+        print(f"guepard bench: {error}", file=stderr)
+        return _FAILED
+    if document is None:
+        print("guepard bench: interrupted before anything was measured", file=stderr)
+        return _INTERRUPTED
+    _tell(options, document, stdout, stderr)
+    if document.interrupted:
+        return _INTERRUPTED
+    return _DONE if _is_good(document) else _FAILED
+
+
+def _is_good(document: Document) -> bool:
+    found_edge = document.edge is None or document.edge.rate is not None
+    return found_edge and verdict(document).is_valid and all(gate.passed for gate in document.gates)
+
+
+def _measured(
+    options: BenchOptions, command: tuple[str, ...], open_model: OpenModel, stderr: TextIO
+) -> Document | None:
+    """None where an interrupt came before the first run."""
+    goal = options.question.find_max or options.question.slo
+    slo = Slo(percent=goal.percent, limit_ms=goal.limit / _NS_PER_MS) if goal else None
+    created = datetime.now(UTC)
+    subjects: list[Subject] = []
+    with ExitStack() as stack:
+        view = stack.enter_context(LiveView(stderr))
+        measurement = Measurement(options, slo=slo, stack=stack, open_model=open_model, show=view.show, say=view.note)
+        asking = Asking(options, slo, view.note)
+        interrupted = False
+        try:
+            subjects.append(measurement.open(options.target, 0))
+            if options.question.compare is not None:
+                subjects.append(measurement.open(options.question.compare, 1))
+            asking.ask(subjects)
+        except (Interrupted, KeyboardInterrupt):
+            interrupted = True
+        if not subjects or not measurement.runs:
+            return None
+    payloads = subjects[0].plan.payloads
+    return Document(
+        created=created.isoformat(timespec="seconds"),
+        command=command,
+        guepard=__version__,
+        versions=software_versions(),
+        commit=commit_of(Path.cwd()),
+        machine=describe_machine(cpu_budget()),
+        targets=tuple(subject.prepared.target for subject in subjects),
+        payloads=PayloadReport(
+            source=subjects[0].prepared.source,
+            count=len(payloads),
+            mean_bytes=sum(len(payload.data) for payload in payloads) / len(payloads),
+            sha256=subjects[0].prepared.sha256,
+            order=str(options.load.inputs),
+        ),
+        slo=slo,
+        runs=tuple(measurement.runs),
+        edge=asking.answers.edge,
+        comparisons=asking.answers.comparisons,
+        interrupted=interrupted,
+    )
+
+
+def _tell(options: BenchOptions, document: Document, stdout: TextIO, stderr: TextIO) -> None:
+    output = options.output
+    if output.out is not None:
+        result_file.write(document, output.out)
+    if output.report is not None:
+        page.write(document, output.report)
+    if output.json:
+        stdout.write(result_file.to_json(document).decode())
+        stdout.flush()
+    else:
+        print_summary(document, stdout)

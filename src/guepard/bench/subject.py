@@ -14,7 +14,8 @@ _NS = 1_000_000_000
 _NS_PER_MS = 1_000_000
 
 Show = Callable[[Progress], None]
-StopEarly = Callable[[Glimpse], bool]
+StopEarly = Callable[[float, int], bool]
+"""Told the seconds that have passed and the requests under way; True ends the run."""
 
 
 class Subject:
@@ -72,7 +73,9 @@ class _Watch:
 
     def __call__(self, glimpse: Glimpse) -> bool:
         self._show(self._progress(glimpse))
-        return self._stop_early is None or not self._stop_early(glimpse)
+        if self._stop_early is None or glimpse.last_second is None:
+            return True
+        return not self._stop_early(glimpse.elapsed_s, glimpse.last_second.in_flight)
 
     def _progress(self, glimpse: Glimpse) -> Progress:
         second = glimpse.last_second

@@ -2,8 +2,12 @@
 
 import sys
 from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from guepard.cli.parser import Parser
+
+if TYPE_CHECKING:
+    from guepard.embedding.local_model import LocalModel
 
 SUMMARY = "Measure how fast a model API is, and say how far the figures can be trusted."
 
@@ -56,4 +60,10 @@ def run(arguments: Namespace, started_ns: int) -> int:
 
     from guepard.bench.run import run as run_bench
 
-    return run_bench(options, command=command, stdout=sys.stdout, stderr=sys.stderr)
+    return run_bench(options, command=command, open_model=_open_model, stdout=sys.stdout, stderr=sys.stderr)
+
+
+def _open_model(model: str, trust: bool) -> "LocalModel":
+    from guepard.embedding.local_model import load
+
+    return load(model, trust=trust)

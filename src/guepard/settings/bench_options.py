@@ -72,6 +72,11 @@ class RequestOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     ca_file: Annotated[
         str | None, Meta(description="Certificates to trust instead of the system's, in PEM."), Metavar("FILE")
     ] = None
+    metrics_url: Annotated[
+        str | None,
+        Meta(description="The server's Prometheus page, if it is not where servers usually have it."),
+        Metavar("URL"),
+    ] = None
     trust: Annotated[bool, Meta(description="Let Python code in the folder of MODEL run.")] = False
 
 

@@ -83,6 +83,10 @@ class LoadGenerator:
                 process.wait()
 
     @property
+    def count(self) -> int:
+        return self._count
+
+    @property
     def pids(self) -> list[int]:
         """Of the processes, so that they can be pinned."""
         return [process.pid for process in self._processes]

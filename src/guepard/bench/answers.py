@@ -1,0 +1,120 @@
+"""What was asked of a target, and the runs that answer it."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from guepard.bench.capacity import Capacity, probe_capacity, usual_rate
+from guepard.bench.find_max import SearchPlan, find_max
+from guepard.bench.load_plans import arrivals_at, closed_loop, open_loop
+from guepard.bench.subject import Subject
+from guepard.core.errors import GuepardError
+from guepard.measure.load.plan import Arrivals
+from guepard.measure.results import Comparison, Edge, Run, Slo
+from guepard.measure.saturation import is_hopeless
+from guepard.settings.bench_options import BenchOptions
+
+_NS = 1_000_000_000
+_SEARCH_RUN_S = 5.0
+
+Say = Callable[[str], None]
+
+
+class Answers(Struct, kw_only=True):
+    """Filled as they are found, so that an interrupt leaves those that were."""
+
+    edge: Edge | None = None
+    comparisons: tuple[Comparison, ...] = ()
+
+
+class NothingSucceeded(GuepardError):
+    """A probe without a single success leaves nothing to choose a rate by."""
+
+
+class Asking:
+    """One question. `say` is told what is found on the way."""
+
+    def __init__(self, options: BenchOptions, slo: Slo | None, say: Say) -> None:
+        self._options = options
+        self._slo = slo
+        self._say = say
+        self.answers = Answers()
+
+    def ask(self, subjects: list[Subject]) -> None:
+        """Raises: Interrupted, GeneratorFailed, NothingSucceeded, ConfigurationError."""
+        question = self._options.question
+        if question.find_max is not None:
+            self._find_max(subjects[0])
+        else:
+            self._run(subjects[0])
+
+    def _run(self, subject: Subject) -> None:
+        load = self._options.load
+        plan = subject.plan
+        if load.concurrency is not None:
+            subject.measure(closed_loop(plan, load.concurrency), name="closed loop")
+            return
+        rate = float(load.rate) if load.rate is not None else None
+        if rate is None and load.arrivals.file is None:
+            capacity = self._capacity(subject)
+            rate = usual_rate(capacity)
+            self._say(
+                f"a closed loop of {capacity.concurrency} reached {capacity.rate:,.0f}/s; measuring an open loop at "
+                f"half of it, {rate:,.4g}/s (choose with --rate or --concurrency)"
+            )
+        subject.measure(open_loop(plan, arrivals_at(self._options, rate or 0.0)), name="open loop")
+
+    def _capacity(self, subject: Subject) -> Capacity:
+        def measure(concurrency: int, seconds: float) -> Run:
+            plan = closed_loop(subject.plan, concurrency, seconds)
+            return subject.measure(plan, name="probe", step=f"how much it takes: {concurrency} callers", is_kept=False)
+
+        most = self._options.load.connections
+        capacity = probe_capacity(measure, most=min(64, most), max_error_share=float(self._options.question.max_errors))
+        if not capacity.rate:
+            raise NothingSucceeded(
+                "no request succeeded, or too many failed, with a single caller: look at one answer with curl, or "
+                "measure all the same with --rate or --concurrency"
+            )
+        return capacity
+
+    def _find_max(self, subject: Subject) -> None:
+        assert self._slo is not None
+        slo = self._slo
+        long_s = self._options.duration / _NS
+        start = self._capacity(subject).rate / 2
+        kind = self._options.load.arrivals.kind
+
+        def measure(rate: float, seconds: float) -> Run:
+            self._step += 1
+            plan = open_loop(subject.plan, Arrivals(kind=kind, rate=rate), seconds)
+            return subject.measure(
+                plan,
+                name=f"{rate:,.4g}/s",
+                step=f"step {self._step}: {rate:,.4g}/s",
+                stop_early=_Hopeless(rate, slo.limit_ms / 1_000),
+            )
+
+        self._step = 0
+        plan = SearchPlan(
+            start=start,
+            short_s=min(_SEARCH_RUN_S, long_s),
+            long_s=long_s,
+            max_error_share=float(self._options.question.max_errors),
+        )
+        self.answers.edge = find_max(measure, slo, plan, say=self._say)
+
+
+class _Hopeless:
+    """Ends a run of a search whose backlog only grows: more time would not make it keep its goal."""
+
+    def __init__(self, rate: float, limit_s: float) -> None:
+        self._rate = rate
+        self._limit_s = limit_s
+        self._at_s: list[float] = []
+        self._in_flight: list[float] = []
+
+    def __call__(self, elapsed_s: float, in_flight: int) -> bool:
+        self._at_s.append(elapsed_s)
+        self._in_flight.append(in_flight)
+        return is_hopeless(self._at_s, self._in_flight, rate=self._rate, limit_s=self._limit_s)
