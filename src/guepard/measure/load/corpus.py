@@ -15,6 +15,8 @@ _CHUNK = 4_096
 _STRIDE = 0x9E37_79B1
 """Odd, so that number * stride runs through all values of a power of two; neighbours become unlike."""
 
+_SMALL = bytes.maketrans(b"0123456789", bytes(range(10)))
+
 Chosen = tuple[int, bytes, int]
 """Index of the payload, its bytes, flags of the record."""
 Make = Callable[[int], bytes]
@@ -46,10 +48,23 @@ def payloads_of(
 
 def unique_maker(data: bytes, spot: UniqueSpot) -> Make:
     """A function from a request's number to `data` with that number in its spot."""
+    write = _writer(spot)
+    if spot.stride != 1:
+        return _strided_maker(data, spot, write)
     before = data[: spot.offset]
     after = data[spot.offset + spot.width :]
-    write = _writer(spot)
     return lambda number: b"".join((before, write(number), after))
+
+
+def _strided_maker(data: bytes, spot: UniqueSpot, write: Make) -> Make:
+    places = slice(spot.offset, spot.offset + spot.width * spot.stride, spot.stride)
+    buffer = bytearray(data)
+
+    def make(number: int) -> bytes:
+        buffer[places] = write(number)
+        return bytes(buffer)
+
+    return make
 
 
 def _writer(spot: UniqueSpot) -> Make:
@@ -60,6 +75,8 @@ def _writer(spot: UniqueSpot) -> Make:
             return lambda number: struct.pack("<I", 0x3F80_0000 | (number * _STRIDE & 0x7F_FFFF))
         case "float64":
             return lambda number: struct.pack("<Q", 0x3FF0_0000_0000_0000 | (number * _STRIDE & (1 << 52) - 1))
+        case "small":
+            return lambda number: (b"%0*d" % (spot.width, number % 10**spot.width)).translate(_SMALL)
         case "uint":
             return lambda number: (number % 256**spot.width).to_bytes(spot.width, "little")
 

@@ -21,12 +21,15 @@ class UniqueSpot(Struct, frozen=True, kw_only=True):
     """Where in a payload a number that no other request has is written, without changing the length.
 
     digits: `width` decimal digits at `offset`. float32: four bytes, little-endian, a value in [1, 2), so that 2**23
-    values differ. float64: the same with eight bytes and 2**52. uint: `width` bytes, little-endian.
+    values differ. float64: the same with eight bytes and 2**52. uint: `width` bytes, little-endian. small: `width`
+    bytes of value 0 to 9. The bytes lie `stride` apart: one in each of several small numbers, of which none holds
+    enough values.
     """
 
     offset: int
     width: int
-    form: Literal["digits", "float32", "float64", "uint"]
+    form: Literal["digits", "float32", "float64", "uint", "small"]
+    stride: int = 1
 
 
 class Payload(Struct, frozen=True, kw_only=True):

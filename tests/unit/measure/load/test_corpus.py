@@ -1,6 +1,7 @@
 """Which payload each request gets."""
 
 from itertools import islice
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -60,6 +61,19 @@ def test_unique_payloads_differ_only_in_their_spot(spot: UniqueSpot) -> None:
         values = np.array([each[4 : 4 + spot.width] for each in made]).view(spot.form)
         assert values.min() >= 1.0
         assert values.max() < 2.0
+
+
+@pytest.mark.parametrize(("form", "highest"), [("digits", ord("9")), ("small", 9), ("uint", 255)])
+def test_a_unique_number_may_be_spread_over_several_places(
+    form: Literal["digits", "small", "uint"], highest: int
+) -> None:
+    data = b"ab" + b"\1.." * 6 + b"yz"
+    make = unique_maker(data, UniqueSpot(offset=2, width=6, form=form, stride=3))
+    made = {make(number) for number in range(20_000)}
+    assert len(made) == 20_000
+    for each in made:
+        assert (each[:2], each[20:], each[3:20:3], each[4:20:3]) == (b"ab", b"yz", b"." * 6, b"." * 6)
+        assert max(each[2:20:3]) <= highest
 
 
 def test_unique_requests_are_marked_and_those_without_a_spot_are_not() -> None:

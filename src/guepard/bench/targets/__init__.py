@@ -1,0 +1,1 @@
+"""What the user named, turned into requests that are ready to send."""
