@@ -95,7 +95,7 @@ def _generated(model: ModelMetadata, options: BenchOptions, notes: list[str]) ->
 def _samples(data: str, model: ModelMetadata, options: BenchOptions, notes: list[str]) -> Iterator[TensorCall]:
     for path in map(Path, data_files(data)):
         if path.suffix in JSON_SUFFIXES:
-            yield from (oip_call(sample, model).call for sample in json_samples(path))
+            yield from (oip_call(sample, model) for sample in json_samples(path))
         else:
             yield from read_calls(path, model, options.request.batch, notes)
 
