@@ -145,7 +145,9 @@ class QuestionOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
         Goal | None, Meta(description="Count as goodput what keeps a goal such as p99=50ms, and judge that percentile.")
     ] = None
     compare: Annotated[
-        str | None, Meta(description="Measure this target too, in turns, and say which is faster."), Metavar("URL")
+        str | None,
+        Meta(description="Measure this target too, in turns, and say which is faster."),
+        Metavar("URL|MODEL"),
     ] = None
     blocks: Annotated[
         Annotated[int, Meta(ge=2, le=1_000)],
@@ -180,7 +182,7 @@ class BenchOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
     """`target` is None where --curl or --openapi names it."""
 
     target: Annotated[
-        str | None, Meta(description="What to measure: a URL, or a MODEL that is loaded into this process.")
+        str | None, Meta(description="What to measure: a URL, or a MODEL, which is served for the measurement.")
     ] = None
     request: Annotated[RequestOptions, Meta(description="What is asked, and how."), SwitchPrefix("")] = RequestOptions()
     load: Annotated[LoadOptions, Meta(description="How much is asked, and when."), SwitchPrefix("")] = LoadOptions()

@@ -34,9 +34,12 @@ _NEEDS = (
     ("operation", "openapi", "an operation is one of an OpenAPI document"),
 )
 _OF_SERVERS = (
-    "protocol", "header", "body", "method", "curl", "openapi", "insecure", "ca_file", "wait_ready", "connections",
-    "processes", "compare",
+    "header", "body", "method", "insecure", "ca_file", "wait_ready", "metrics_url", "connections", "processes", "compare",
 )  # fmt: skip
+"""What a model in this process has no use for."""
+_OF_STRANGERS = ("method", "insecure", "ca_file", "wait_ready", "metrics_url")
+"""What a model that is served for the measurement has no use for."""
+_OF_MODELS = ("auto", "oip-json", "oip-binary", "oip-grpc", "predict", "in-process")
 _OF_TENSORS = ("batch", "shape", "model_version")
 _WITHOUT_TENSORS = ("http", "openai-chat", "openai-completions", "openai-embeddings")
 _STREAMS_OF_ARRIVALS = ("constant", "poisson")
@@ -80,7 +83,7 @@ def _check_target(options: BenchOptions, given: Collection[str]) -> None:
         raise _clash(target, "--curl", "the command holds the URL; leave one of them out")
     elif is_url(target):
         if request.protocol == "in-process":
-            raise _clash(target, "--protocol in-process", "a MODEL runs in this process; name its file or folder")
+            raise _clash(target, "--protocol in-process", "a MODEL can run in this process; name its file or folder")
         if request.trust:
             raise _clash(target, "--trust", "a server's code runs in the server; --trust is for a MODEL")
         if target.startswith("http://"):
@@ -89,11 +92,15 @@ def _check_target(options: BenchOptions, given: Collection[str]) -> None:
                     raise _clash(
                         target, flag(name), f"http has no certificates; write https, or leave {flag(name)} out"
                     )
-    elif request.protocol not in ("auto", "in-process"):
-        raise _clash(target, f"--protocol {request.protocol}", f"a MODEL runs in this process{_if_meant(target)}")
+    elif request.protocol not in _OF_MODELS:
+        known = ", ".join(_OF_MODELS)
+        raise _clash(target, f"--protocol {request.protocol}", f"a MODEL is asked by {known}{_if_meant(target)}")
+    elif request.protocol == "in-process":
+        for name in (each for each in _OF_SERVERS if each in given):
+            raise _clash("--protocol in-process", flag(name), f"there is no server; leave {flag(name)} out")
     else:
-        for name in (each for each in _OF_SERVERS if each in given and each != "protocol"):
-            raise _clash(target, flag(name), f"a MODEL runs in this process, without a server{_if_meant(target)}")
+        for name in (each for each in _OF_STRANGERS if each in given):
+            raise _clash(target, flag(name), f"a MODEL is served for the measurement{_if_meant(target)}")
     if request.protocol in _WITHOUT_TENSORS or request.curl is not None or request.openapi is not None:
         how = f"--protocol {request.protocol}" if request.protocol != "auto" else "--curl or --openapi"
         for name in (each for each in _OF_TENSORS if each in given):

@@ -98,8 +98,8 @@ def test_every_example_of_bench_is_right() -> None:
 def test_bench_hands_on_its_options_and_its_command_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     called: dict[str, Any] = {}
 
-    def run(options: BenchOptions, *, command: tuple[str, ...], stdout: object, stderr: object) -> int:
-        called.update(options=options, command=command, stdout=stdout, stderr=stderr)
+    def run(options: BenchOptions, **handed: object) -> int:
+        called.update(handed, options=options)
         return 1
 
     stand_in = ModuleType("guepard.bench.run")
