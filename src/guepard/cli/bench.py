@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 SUMMARY = "Measure how fast a model API is, and say how far the figures can be trusted."
 
 _EXAMPLES = """\
-TARGET is a URL, whatever serves there, or a MODEL (an ONNX file, a model folder, module.py:Class), which is served on
-loopback for the measurement, or runs in this process with --protocol in-process. Without --rate and --concurrency a short closed loop finds how much the target can take, and the run is
+TARGET is a URL, whatever serves there, or a MODEL that guepard serves meanwhile: an ONNX file, a model folder,
+module.py:Class. With --protocol in-process a MODEL is called without any server. Without --rate and --concurrency a short closed loop finds how much the target can take, and the run is
 an open loop at half of that.
 
 exit codes: 0 done, and the figures are valid; 1 the work failed, a run is INVALID (too many errors and unsteady figures

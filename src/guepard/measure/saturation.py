@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from guepard.measure.distributions import student_quantile
+
 OVERLOAD_SHARE = 0.03
 """A backlog that grows by more than this share of the offered rate means overload."""
 
@@ -42,7 +44,7 @@ def backlog_growth(at_s: Sequence[float], in_flight: Sequence[float]) -> Growth 
     residuals = counts - counts.mean() - slope * centred
     freedom = max(1.0, _independent(residuals) - 2)
     error = (float(residuals @ residuals) / freedom / spread) ** 0.5
-    reach = _student_975(freedom) * error
+    reach = student_quantile(0.975, freedom) * error
     return Growth(slope, slope - reach, slope + reach)
 
 
@@ -68,17 +70,3 @@ def _independent(residuals: NDArray[np.float64]) -> float:
         return float(len(residuals))
     correlation = min(0.99, max(0.0, float(residuals[:-1] @ residuals[1:]) / power))
     return max(3.0, len(residuals) * (1 - correlation) / (1 + correlation))
-
-
-def _student_975(freedom: float) -> float:
-    """The 97.5 % quantile of Student's t, to 1 % from three degrees of freedom on.
-
-    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
-    """
-    if freedom < 3:
-        return 12.71 if freedom < 2 else 4.303
-    z = 1.959964
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + first / freedom + second / freedom**2 + third / freedom**3

@@ -121,13 +121,14 @@ def _too_few(evidence: Evidence) -> Iterator[Finding]:
         return
     asked = run.latency.at(slo.percent)
     if asked is not None and not asked.is_supported:
-        factor = asked.needed / max(1, run.latency.effective_count)
+        worth = run.latency.effective_count
+        factor = max(1.5, asked.needed / max(1, worth))
         seconds = max(1.0, factor * (run.window.end_s - run.window.start_s) + run.window.start_s)
         yield Finding(
             code="too-few-samples",
             severity="invalid",
-            reason=f"{percentile_text(slo.percent)} needs {asked.needed:,} independent samples; there are "
-            f"{run.latency.effective_count:,}",
+            reason=f"{percentile_text(slo.percent)} needs {asked.needed:,} independent samples or more; the "
+            f"{run.latency.count:,} of this run are worth {worth:,}",
             remedy=f"measure longer, with --duration {seconds:.0f}s or more",
         )
 

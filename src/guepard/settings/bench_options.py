@@ -18,7 +18,10 @@ class RequestOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
             "auto", "oip-json", "oip-binary", "oip-grpc", "predict",
             "openai-chat", "openai-completions", "openai-embeddings", "http", "in-process",
         ],
-        Meta(description="How the target is asked; auto finds out from the URL and from the server."),
+        Meta(
+            description="How the target is asked; auto finds out from the URL and from the server, in-process calls a "
+            "MODEL without one."
+        ),
     ] = "auto"  # fmt: skip
     model: Annotated[str | None, Meta(description="The model, where the server has several."), Metavar("NAME")] = None
     model_version: Annotated[str | None, Meta(description="Its version."), Metavar("VERSION")] = None
@@ -145,9 +148,7 @@ class QuestionOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
         Goal | None, Meta(description="Count as goodput what keeps a goal such as p99=50ms, and judge that percentile.")
     ] = None
     compare: Annotated[
-        str | None,
-        Meta(description="Measure this target too, in turns, and say which is faster."),
-        Metavar("URL|MODEL"),
+        str | None, Meta(description="Measure this target too, in turns, and say which is faster."), Metavar("TARGET")
     ] = None
     blocks: Annotated[
         Annotated[int, Meta(ge=2, le=1_000)],
@@ -181,9 +182,9 @@ class OutputOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
 class BenchOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """`target` is None where --curl or --openapi names it."""
 
-    target: Annotated[
-        str | None, Meta(description="What to measure: a URL, or a MODEL, which is served for the measurement.")
-    ] = None
+    target: Annotated[str | None, Meta(description="What to measure: a URL, or a MODEL that is served meanwhile.")] = (
+        None
+    )
     request: Annotated[RequestOptions, Meta(description="What is asked, and how."), SwitchPrefix("")] = RequestOptions()
     load: Annotated[LoadOptions, Meta(description="How much is asked, and when."), SwitchPrefix("")] = LoadOptions()
     question: Annotated[QuestionOptions, Meta(description="What is to be found out."), SwitchPrefix("")] = (

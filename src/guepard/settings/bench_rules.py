@@ -33,13 +33,7 @@ _NEEDS = (
     ("junit", "gate", "the file says what the gate found"),
     ("operation", "openapi", "an operation is one of an OpenAPI document"),
 )
-_OF_SERVERS = (
-    "header", "body", "method", "insecure", "ca_file", "wait_ready", "metrics_url", "connections", "processes", "compare",
-)  # fmt: skip
-"""What a model in this process has no use for."""
-_OF_STRANGERS = ("method", "insecure", "ca_file", "wait_ready", "metrics_url")
-"""What a model that is served for the measurement has no use for."""
-_OF_MODELS = ("auto", "oip-json", "oip-binary", "oip-grpc", "predict", "in-process")
+_WITHOUT_SERVER = ("header", "body", "method", "wait_ready", "metrics_url", "connections", "processes")
 _OF_TENSORS = ("batch", "shape", "model_version")
 _WITHOUT_TENSORS = ("http", "openai-chat", "openai-completions", "openai-embeddings")
 _STREAMS_OF_ARRIVALS = ("constant", "poisson")
@@ -76,14 +70,14 @@ def _clash(one: str, other: str, remedy: str) -> ConfigurationError:
 
 def _check_target(options: BenchOptions, given: Collection[str]) -> None:
     target, request = options.target, options.request
-    if target is None:
-        if request.curl is None and request.openapi is None:
-            raise ConfigurationError("name what to measure: a URL, a MODEL, --curl or --openapi")
-    elif request.curl is not None:
+    named = next((name for name in ("curl", "openapi") if name in given), None)
+    if target is None and named is None:
+        raise ConfigurationError("name what to measure: a URL, a MODEL, --curl or --openapi")
+    if target is not None and request.curl is not None:
         raise _clash(target, "--curl", "the command holds the URL; leave one of them out")
-    elif is_url(target):
-        if request.protocol == "in-process":
-            raise _clash(target, "--protocol in-process", "a MODEL can run in this process; name its file or folder")
+    if request.protocol == "in-process":
+        _check_in_process(options, given, named)
+    if target is not None and is_url(target):
         if request.trust:
             raise _clash(target, "--trust", "a server's code runs in the server; --trust is for a MODEL")
         if target.startswith("http://"):
@@ -92,15 +86,10 @@ def _check_target(options: BenchOptions, given: Collection[str]) -> None:
                     raise _clash(
                         target, flag(name), f"http has no certificates; write https, or leave {flag(name)} out"
                     )
-    elif request.protocol not in _OF_MODELS:
-        known = ", ".join(_OF_MODELS)
-        raise _clash(target, f"--protocol {request.protocol}", f"a MODEL is asked by {known}{_if_meant(target)}")
-    elif request.protocol == "in-process":
-        for name in (each for each in _OF_SERVERS if each in given):
-            raise _clash("--protocol in-process", flag(name), f"there is no server; leave {flag(name)} out")
-    else:
-        for name in (each for each in _OF_STRANGERS if each in given):
-            raise _clash(target, flag(name), f"a MODEL is served for the measurement{_if_meant(target)}")
+    elif target is not None:
+        for name in ("openapi", "insecure", "ca_file", "wait_ready", "metrics_url"):
+            if name in given:
+                raise _clash(target, flag(name), f"a MODEL is served by guepard itself{_if_meant(target)}")
     if request.protocol in _WITHOUT_TENSORS or request.curl is not None or request.openapi is not None:
         how = f"--protocol {request.protocol}" if request.protocol != "auto" else "--curl or --openapi"
         for name in (each for each in _OF_TENSORS if each in given):
@@ -109,6 +98,19 @@ def _check_target(options: BenchOptions, given: Collection[str]) -> None:
         re.compile(request.expect or "")
     except re.error as error:
         raise ConfigurationError(f"--expect {request.expect}: no regular expression ({error})") from None
+
+
+def _check_in_process(options: BenchOptions, given: Collection[str], named: str | None) -> None:
+    """A model is called in this process: there is no server, and nothing of one."""
+    how = "--protocol in-process"
+    if named is not None:
+        raise _clash(how, flag(named), "a request goes to a server; name a MODEL instead")
+    for name, target in (("", options.target), ("--compare ", options.question.compare)):
+        if target is not None and is_url(target):
+            raise _clash(f"{name}{target}", how, "a URL leads to a server; name a MODEL, or leave --protocol out")
+    for name in _WITHOUT_SERVER:
+        if name in given:
+            raise _clash(how, flag(name), f"there is no server between; leave {flag(name)} out")
 
 
 def _if_meant(target: str) -> str:
