@@ -22,9 +22,9 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def plain(value: float | None) -> str:
+def plain(value: float | None, digits: int = 10) -> str:
     """A figure that somebody chose, as it was written: 50, 0.5, 1,000."""
-    return ABSENT if value is None else f"{value:,.10g}"
+    return ABSENT if value is None else f"{float(f'{value:.{digits}g}'):,.10g}"
 
 
 def percent(share: float | None) -> str:

@@ -8,8 +8,8 @@ from guepard.bench.text_blocks import LABEL_COLUMNS, Block, Columns, wrapped
 from guepard.measure.results import Latency, Load, Percentile, Run, ServerView, Slo
 
 CLOSED_LOOP_REMARK = (
-    "closed loop: each client waits for its answer before it asks again, so the load eases off when the server slows "
-    "down. These percentiles are not what users wait under open traffic; --rate measures that."
+    "Each client waits for its answer before it asks again, so the load eases off when the server slows down. "
+    "These percentiles are not what users wait under open traffic; --rate measures that."
 )
 
 
@@ -22,7 +22,7 @@ def run_blocks(run: Run, slo: Slo | None, ink: Ink, width: int) -> Iterator[Bloc
     yield Block("Sent", wrapped(_sent(run), room))
     yield Block("Latency", list(_latency(run, ink)))
     if run.load.loop == "closed":
-        yield Block("", [ink.warning(line) for line in wrapped(CLOSED_LOOP_REMARK, width, " " * LABEL_COLUMNS)])
+        yield Block("", [ink.warning(line) for line in wrapped(f"Closed loop. {CLOSED_LOOP_REMARK}", width, " " * LABEL_COLUMNS)])
     if run.first is not None or run.between is not None:
         yield Block("Stream", list(_stream(run, ink)))
     yield Block("Errors", list(_errors(run, ink)))
@@ -36,7 +36,7 @@ def asked(load: Load) -> str:
     if load.loop == "closed":
         words = f"closed loop, {load.concurrency} clients"
     else:
-        words = f"open loop, {load.arrivals}" + ("" if load.rate is None else f", {figures.number(load.rate, 4)}/s")
+        words = f"open loop, {load.arrivals}" + ("" if load.rate is None else f", {figures.plain(load.rate, 4)}/s")
     if load.duration_s:
         words += f", for {figures.seconds(load.duration_s)}"
     if load.requests:

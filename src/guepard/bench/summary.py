@@ -138,7 +138,7 @@ def _run_row(run: Run, percent: float) -> tuple[str, ...]:
     reasons = [finding.code for finding in run.findings if finding.severity == "invalid"]
     return (
         figures.one_line(run.name, 20),
-        figures.number(asked_rate(run), 4),
+        figures.plain(asked_rate(run), 4),
         figures.number(run.throughput.value, 4),
         value_at(run.latency, 50),
         value_at(run.latency, percent),

@@ -212,7 +212,9 @@ def latency_histogram(run: Run, name: str) -> Markup | None:
                 start, end, f"{figures.number(start)} to {figures.number(end)} ms\n{figures.percent(share / 100)}"
             )
     for percent, style in ((50.0, "here"), (99.0, "slo")):
-        chart.upright(histogram.quantile(percent / 100) / 1e6, style, figures.percentile_name(percent))
+        each = run.latency.at(percent)
+        if each is not None and each.is_supported:
+            chart.upright(each.value_ms, style, figures.percentile_name(percent))
     rows = [
         (f"{figures.number(start)} to {figures.number(end)}", figures.percent(share / 100))
         for (start, end), share in zip(pairwise(edges), shares, strict=True)

@@ -121,7 +121,7 @@ def runs_table(document: Document) -> Markup:
             (
                 name,
                 state,
-                figures.number(asked_rate(run), 4),
+                figures.plain(asked_rate(run), 4),
                 figures.number(run.throughput.value, 4),
                 value_at(run.latency, 50),
                 value_at(run.latency, percent),

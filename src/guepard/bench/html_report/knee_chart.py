@@ -49,12 +49,12 @@ def knee_chart(document: Document, name: str) -> Markup | None:
     width = (x.high - x.low) / 120
     for run in runs:
         rate = run.throughput.value
-        says = [run.name, f"asked {figures.number(asked_rate(run), 4)}/s, done {figures.number(rate, 4)}/s"]
+        says = [run.name, f"asked {figures.plain(asked_rate(run), 4)}/s, done {figures.number(rate, 4)}/s"]
         says += [f"{label} {figures.number(_at(run, at))} ms" for at, _, label in lines]
         chart.zone(rate - width, rate + width, "\n".join(says))
     head = ("run", "asked/s", "done/s", *(f"{label}, ms" for _, _, label in lines))
     rows = [
-        (run.name, figures.number(asked_rate(run), 4), figures.number(run.throughput.value, 4),
+        (run.name, figures.plain(asked_rate(run), 4), figures.number(run.throughput.value, 4),
          *(figures.number(_at(run, at), 4) for at, _, _ in lines))
         for run in runs
     ]  # fmt: skip

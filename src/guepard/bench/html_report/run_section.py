@@ -42,7 +42,7 @@ def run_section(run: Run, slo: Slo | None, name: str, *, is_full: bool) -> Marku
         (
             tag("p", f"{asked(run.load)}.", class_="quiet"),
             _cards(run, slo),
-            tag("p", tag("b", "Closed loop. "), CLOSED_LOOP_REMARK.partition(": ")[2].capitalize(), class_="remark box")
+            tag("p", tag("b", "Closed loop. "), CLOSED_LOOP_REMARK, class_="remark box")
             if run.load.loop == "closed"
             else None,
             tag("div", *charts, class_="charts") if any(charts) else None,

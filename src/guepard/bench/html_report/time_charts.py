@@ -74,7 +74,7 @@ def in_flight_over_time(run: Run, name: str) -> Markup | None:
     if not run.slices:
         return None
     points = [(piece.end_s, float(piece.in_flight)) for piece in run.slices]
-    scale = Linear(0, max(count for _, count in points))
+    scale = Linear(0, max(5.0, *(count for _, count in points)))
     chart = Chart(name, "Requests in flight", _time(run), scale, x_label="seconds", y_label="requests")
     _window(chart, run)
     chart.line([(x, y) for x, y in points], "s1")
