@@ -22,7 +22,10 @@ def run_blocks(run: Run, slo: Slo | None, ink: Ink, width: int) -> Iterator[Bloc
     yield Block("Sent", wrapped(_sent(run), room))
     yield Block("Latency", list(_latency(run, ink)))
     if run.load.loop == "closed":
-        yield Block("", [ink.warning(line) for line in wrapped(f"Closed loop. {CLOSED_LOOP_REMARK}", width, " " * LABEL_COLUMNS)])
+        yield Block(
+            "",
+            [ink.warning(line) for line in wrapped(f"Closed loop. {CLOSED_LOOP_REMARK}", width, " " * LABEL_COLUMNS)],
+        )
     if run.first is not None or run.between is not None:
         yield Block("Stream", list(_stream(run, ink)))
     yield Block("Errors", list(_errors(run, ink)))
