@@ -5,9 +5,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
+import msgspec
+
 from guepard import __version__
 from guepard.bench.answers import Asking
+from guepard.bench.gate import hold_gate
 from guepard.bench.html_report import page
+from guepard.bench.junit import to_junit
 from guepard.bench.live_view import LiveView
 from guepard.bench.local_model import OpenModel
 from guepard.bench.measurement import Measurement
@@ -21,6 +25,7 @@ from guepard.measure import result_file
 from guepard.measure.instrument import Interrupted
 from guepard.measure.machine import commit_of, describe_machine, software_versions
 from guepard.measure.results import Document, PayloadReport, Slo
+from guepard.measure.whole_file import write_whole
 from guepard.settings.bench_options import BenchOptions
 
 _NS_PER_MS = 1_000_000
@@ -31,6 +36,8 @@ def run(
     options: BenchOptions, *, command: tuple[str, ...], open_model: OpenModel, stdout: TextIO, stderr: TextIO
 ) -> int:
     """Measure, tell and write what was asked for. Returns the exit code. Raises: ConfigurationError."""
+    # Read first: what is wrong with it should be known before anything is measured.
+    baseline = result_file.read(options.question.gate) if options.question.gate is not None else None
     try:
         document = _measured(options, command, open_model, stderr)
     except (GuepardError, LoadError, TargetRefused) as error:
@@ -39,7 +46,10 @@ def run(
     if document is None:
         print("guepard bench: interrupted before anything was measured", file=stderr)
         return _INTERRUPTED
-    _tell(options, document, stdout, stderr)
+    if baseline is not None and not document.interrupted:
+        gates = hold_gate(document, baseline, float(options.question.gate_limit))
+        document = msgspec.structs.replace(document, gates=gates)
+    _tell(options, document, stdout)
     if document.interrupted:
         return _INTERRUPTED
     return _DONE if _is_good(document) else _FAILED
@@ -96,12 +106,15 @@ def _measured(
     )
 
 
-def _tell(options: BenchOptions, document: Document, stdout: TextIO, stderr: TextIO) -> None:
+def _tell(options: BenchOptions, document: Document, stdout: TextIO) -> None:
     output = options.output
     if output.out is not None:
         result_file.write(document, output.out)
     if output.report is not None:
         page.write(document, output.report)
+    if output.junit is not None:
+        seconds = sum(run.load.duration_s for run in document.runs)
+        write_whole(output.junit, to_junit(document.gates, seconds).encode())
     if output.json:
         stdout.write(result_file.to_json(document).decode())
         stdout.flush()

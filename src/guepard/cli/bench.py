@@ -13,8 +13,8 @@ SUMMARY = "Measure how fast a model API is, and say how far the figures can be t
 
 _EXAMPLES = """\
 TARGET is a URL, whatever serves there, or a MODEL that guepard serves meanwhile: an ONNX file, a model folder,
-module.py:Class. With --protocol in-process a MODEL is called without any server. Without --rate and --concurrency a short closed loop finds how much the target can take, and the run is
-an open loop at half of that.
+module.py:Class. With --protocol in-process a MODEL is called without any server. Without --rate and --concurrency a
+short closed loop finds how much the target can take, and the run is an open loop at half of that.
 
 exit codes: 0 done, and the figures are valid; 1 the work failed, a run is INVALID (too many errors and unsteady figures
 included) or the gate is missed; 2 wrong usage; 130 interrupted: the report is of what was measured until then.
