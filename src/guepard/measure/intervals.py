@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from guepard.measure.autocorrelation import variance_factor
 from guepard.measure.distributions import normal_quantile, order_ranks, student_quantile
 from guepard.measure.results import Estimate
 
@@ -21,8 +22,6 @@ Floats = NDArray[np.float64]
 _WANTED_BEYOND = 10
 # Blocks are joined to at least this many. Longer blocks see longer correlation, fewer leave the variance uncertain.
 _BLOCKS = 20
-# A block whose neighbours are more alike than this is not told from a drift.
-_MOST_ALIKE = 0.9
 _LEAST_FREEDOM = 2.0
 
 
@@ -73,9 +72,9 @@ def needed_count(q: float) -> int:
 def quantile_interval(
     total: Distribution, blocks: Sequence[Distribution], q: float, confidence: float = 0.95
 ) -> QuantileInterval:
-    """The q-quantile of `total`, 0 < q < 1, and an interval that holds the true one with this confidence, whatever the shape.
+    """The q-quantile of `total`, and an interval that holds the true one with this confidence, whatever the shape.
 
-    `blocks` are the pieces of time that `total` is the sum of, in order and about equally long: at least 20, better
+    0 < q < 1. `blocks` are the pieces of time that `total` is the sum of, in order and about equally long: at least 20, better
     40. It works as long as latencies a block apart are not much alike. Without blocks, samples are taken as
     independent.
 
@@ -108,12 +107,15 @@ def quantile_interval(
     cautious = max(worth * (z / t) ** 2, 1.0)
     low_rank, high_rank = order_ranks(cautious, q, confidence)
     scale = (count + 1) / (cautious + 1)
-    wanted = _WANTED_BEYOND * (1 - 1 / excess.ratio)
+    # A ratio that chance alone brings in one of twenty runs of independent samples does not count against them.
+    is_correlated = excess.ratio > 1 + normal_quantile(0.95) * math.sqrt(2 / excess.freedom)
+    effective_count = int(worth) if is_correlated else count
+    wanted = _WANTED_BEYOND * (1 - 1 / excess.ratio) if is_correlated else 0
     low = None if low_rank < 1 or cautious * q < wanted else _value_between(total, low_rank * scale)
     high = None if high_rank > cautious or cautious * (1 - q) < wanted else _value_between(total, high_rank * scale)
     needed = needed_count(q)
-    is_supported = worth >= needed and low is not None and high is not None
-    return QuantileInterval(value, low, high, int(worth), needed, is_supported)
+    is_supported = effective_count >= needed and low is not None and high is not None
+    return QuantileInterval(value, low, high, effective_count, needed, is_supported)
 
 
 def mean_interval(block_values: Sequence[float], confidence: float = 0.95) -> Estimate:
@@ -129,8 +131,7 @@ def mean_interval(block_values: Sequence[float], confidence: float = 0.95) -> Es
         return Estimate(value=mean, low=None, high=None)
     residuals = values - mean
     independent = len(values) - 1
-    likeness = _likeness(residuals)
-    more = (1 + likeness) / (1 - likeness)
+    more = variance_factor(residuals)
     variance = float(residuals @ residuals) / independent / len(values) * more
     freedom = max(independent / more, min(independent, _LEAST_FREEDOM))
     reach = student_quantile((1 + confidence) / 2, freedom) * math.sqrt(variance)
@@ -158,29 +159,15 @@ def _design_effect(total: Distribution, blocks: Sequence[Distribution], value: i
     residuals = below - share * counts
     chance = share * (1 - share) * float(counts.sum())
     squares = float(residuals @ residuals)
-    likeness = _likeness(residuals)
-    ratio = squares / chance * blocks_count / (blocks_count - 1) * (1 + likeness) / (1 - likeness)
-    freedom = (blocks_count - 1) * (1 - likeness) / (1 + likeness)
+    more = variance_factor(residuals)
+    ratio = squares / chance * blocks_count / (blocks_count - 1) * more
+    freedom = (blocks_count - 1) / more
     if squares > 0:
         # A variance that a few blocks make up is known no better than those few tell. Rare events alone do that too,
         # and are what the binomial distribution expects: 3 + 1 / (expected events per block).
         kurtosis = float((residuals**4).sum()) * blocks_count / squares**2
         freedom /= max(1.0, 1 + (kurtosis - 3 - blocks_count / chance) / 2)
     return _Excess(max(ratio, 1.0), max(freedom, min(blocks_count - 1, _LEAST_FREEDOM)))
-
-
-def _likeness(residuals: Floats) -> float:
-    """Correlation of blocks with the next, at least 0, less what estimating it takes away.
-
-    With it the variance of a sum is that of a first-order autoregression, (1 + r) / (1 - r) as much.
-    Source: bias of the estimate, M. G. Kendall, "Note on bias in the estimation of autocorrelation", Biometrika 41
-        (1954).
-    """
-    squares = float(residuals @ residuals)
-    if squares == 0 or len(residuals) < 3:
-        return 0.0
-    correlation = float(residuals[1:] @ residuals[:-1]) / squares
-    return min(max(correlation + (1 + 3 * correlation) / len(residuals), 0.0), _MOST_ALIKE)
 
 
 def _joined(counts: Sequence[int]) -> Floats:
