@@ -74,9 +74,9 @@ def quantile_interval(
 ) -> QuantileInterval:
     """The q-quantile of `total`, and an interval that holds the true one with this confidence, whatever the shape.
 
-    0 < q < 1. `blocks` are the pieces of time that `total` is the sum of, in order and about equally long: at least 20, better
-    40. It works as long as latencies a block apart are not much alike. Without blocks, samples are taken as
-    independent.
+    0 < q < 1. `blocks` are the pieces of time that `total` is the sum of, in order and about equally long: at least
+    20, better 40. It works as long as latencies a block apart are not much alike. Without blocks, samples are taken
+    as independent.
 
     The interval lies between two samples, whose ranks come from the binomial distribution of how many samples fall
     below the true quantile, for as many samples as these are worth: count / design effect. The design effect is the
