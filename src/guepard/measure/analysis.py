@@ -8,6 +8,8 @@ no longer under load.
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from guepard.measure.histogram import Histogram
 from guepard.measure.intervals import rate_interval
 from guepard.measure.latency_summary import PERCENTS, summarise
@@ -59,7 +61,7 @@ def analyse(
         is_valid=True,
         findings=(),
         window=window,
-        steadiness=judge(tally, window.start_s, window.end_s, slo_percent / 100),
+        steadiness=judge(*observation.successes.columns(), _in_ns(window), slo_percent / 100),
         offered=totals.offered,
         succeeded=totals.succeeded,
         failed=totals.failed_count,
@@ -92,9 +94,15 @@ def _window(plan: LoadPlan, observation: Observation, warm_up_s: float | None) -
         start_s = min(round(warm_up_s / slice_s) * slice_s, whole - slice_s)
         says = f"the first {start_s:g} s, as asked" if start_s else "nothing was cut off, as asked"
     else:
-        found = find_warm_up(tally.slices(slice_s, 0, whole))
+        slices = tally.slices(slice_s, 0, whole)
+        medians_ns = [each.latency.quantile(0.5) if each.latency.count else math.nan for each in slices]
+        found = find_warm_up(np.array([each.succeeded for each in slices]), np.array(medians_ns), slice_s)
         start_s, says = found.end_s, found.says
     return Window(start_s=start_s, end_s=whole, warm_up=says)
+
+
+def _in_ns(window: Window) -> tuple[int, int]:
+    return round(window.start_s * _NS), round(window.end_s * _NS)
 
 
 def _ceiled(time_s: float, slice_s: float) -> float:

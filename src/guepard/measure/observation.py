@@ -6,6 +6,7 @@ import numpy as np
 
 from guepard.measure.histogram import Histogram
 from guepard.measure.load.records import Column, Gaps, Records
+from guepard.measure.success_sample import SuccessSample
 from guepard.measure.tally import Tally
 from guepard.measure.totals import WindowTotals
 
@@ -34,14 +35,17 @@ class Observation:
         self.last_end_s = 0.0
         self.count = 0
         self._start_ns = 0
+        self.successes = SuccessSample()
         self.tally = Tally(0)
 
     def begin(self, start_ns: int) -> None:
         self._start_ns = start_ns
         self.tally = Tally(start_ns)
+        self.successes.begin(start_ns)
 
     def add_records(self, records: Records) -> None:
         self.tally.add_records(records)
+        self.successes.add(records)
         self.count += len(records)
         self.last_due_s = max(self.last_due_s, (int(records.intended_ns.max()) - self._start_ns) / _NS)
         self.last_end_s = max(self.last_end_s, (int(records.done_ns.max()) - self._start_ns) / _NS)
