@@ -283,6 +283,15 @@ def invalid() -> results.Document:
     return a_document(msgspec.structs.replace(run, generator=generator, steadiness=steadiness))
 
 
+def _overloaded(rate: float) -> results.Finding:
+    return results.Finding(
+        code="overloaded",
+        severity="invalid",
+        reason=f"more was due than ended: 2,300/s of {rate:,.0f}/s, and what waits grows",
+        remedy="ask for a lower --rate, or find the highest with --find-max",
+    )
+
+
 @cache
 def search() -> results.Document:
     """Eight runs of `--find-max p99=50ms`, with the edge at 2,050 requests a second."""
@@ -298,6 +307,8 @@ def search() -> results.Document:
             kept = 2300 / rate
             run = msgspec.structs.replace(
                 run,
+                is_valid=False,
+                findings=(_overloaded(rate),),
                 throughput=results.Estimate(value=2300.0, low=2281.0, high=2316.0),
                 succeeded=int(run.succeeded * kept),
             )

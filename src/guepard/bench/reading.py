@@ -50,13 +50,23 @@ def headline_run(document: Document) -> Run | None:
     if document.edge.rate is None:
         return min(document.runs, key=asked_rate)
     found = document.edge.rate.value
-    # A run that confirms the edge comes after the one that found it and counts for more.
-    return min(reversed(document.runs), key=lambda run: (abs(asked_rate(run) - found), not run.is_valid))
+    # The run that confirms the edge is the longest at its rate, and where it had to be repeated the last of these.
+    return min(reversed(document.runs), key=lambda run: (abs(asked_rate(run) - found), -run.load.duration_s))
 
 
 def asked_rate(run: Run) -> float:
     """Requests per second that the run was to send; what came of it where a closed loop had no rate."""
     return run.load.rate if run.load.rate is not None else run.offered_rate
+
+
+def run_state(document: Document, run: Run) -> str:
+    """`valid` or `INVALID`; of a search `kept` or `missed`, for there a run over the edge is as good as one below."""
+    edge = document.edge
+    if edge is None or blames_generator(run):
+        return "valid" if run.is_valid else "INVALID"
+    if edge.rate is not None and asked_rate(run) <= edge.rate.value:
+        return "kept"
+    return "missed"
 
 
 def sides(document: Document) -> tuple[Side, ...]:

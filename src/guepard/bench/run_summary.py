@@ -20,15 +20,15 @@ def run_blocks(run: Run, slo: Slo | None, ink: Ink, width: int) -> Iterator[Bloc
     yield Block("Window", wrapped(_window(run), room))
     yield Block("Throughput", wrapped(_throughput(run, slo), room))
     yield Block("Sent", wrapped(_sent(run), room))
-    yield Block("Latency", list(_latency(run, ink)))
+    yield Block("Latency", list(_latency(run, ink, room)))
     if run.load.loop == "closed":
         yield Block(
             "",
             [ink.warning(line) for line in wrapped(f"Closed loop. {CLOSED_LOOP_REMARK}", width, " " * LABEL_COLUMNS)],
         )
     if run.first is not None or run.between is not None:
-        yield Block("Stream", list(_stream(run, ink)))
-    yield Block("Errors", list(_errors(run, ink)))
+        yield Block("Stream", list(_stream(run, ink, room)))
+    yield Block("Errors", list(_errors(run, ink, room)))
     yield Block("Generator", wrapped(_generator(run), room))
     if run.server is not None:
         yield Block("Server", list(_server(run.server, run.latency.mean_ms, ink, room)))
@@ -76,11 +76,11 @@ def _sent(run: Run) -> str:
     return f"{words}; {figures.percent(run.repeat_share)} repeated a payload"
 
 
-def _latency(run: Run, ink: Ink) -> Iterator[str]:
+def _latency(run: Run, ink: Ink, room: int) -> Iterator[str]:
     if not run.latency.count:
         yield "no request succeeded"
         return
-    columns = Columns(("ms, of successes", "from intended", "95 % interval", "from real send"), "<>>>")
+    columns = Columns(("ms", "from intended", "95 % interval", "from real send"), "<>>>")
     for each in run.latency.percentiles:
         other = run.service.at(each.percent)
         if each.is_supported:
@@ -90,7 +90,7 @@ def _latency(run: Run, ink: Ink) -> Iterator[str]:
             columns.add((_name(each), _told(each), too_small(each, run.latency)), ink.faint)
     columns.add(("max", figures.number(run.latency.max_ms, 4), "", figures.number(run.service.max_ms, 4)))
     columns.add(("mean", figures.number(run.latency.mean_ms, 4), "", figures.number(run.service.mean_ms, 4)))
-    yield from columns.lines(ink)
+    yield from columns.lines(ink, room)
     yield _samples(run.latency)
 
 
@@ -110,22 +110,22 @@ def too_small(each: Percentile, latency: Latency) -> str:
 
 
 def _samples(latency: Latency) -> str:
-    words = f"{figures.count(latency.count)} samples"
+    words = f"{figures.count(latency.count)} successes"
     if latency.effective_count < latency.count:
-        words += f", worth {figures.count(latency.effective_count)} independent ones"
+        words += f", worth {figures.count(latency.effective_count)} independent samples"
     return words
 
 
-def _stream(run: Run, ink: Ink) -> Iterator[str]:
-    columns = Columns(("ms", "first piece", "95 % interval", "between pieces", "95 % interval", "total"), "<>>>>>")
+def _stream(run: Run, ink: Ink, room: int) -> Iterator[str]:
+    columns = Columns(("ms", "first piece", "95 % interval", "between", "95 % interval"), "<>>>>")
     for total in run.latency.percentiles:
         cells: list[str] = []
         for part in (run.first, run.between):
             each = part.at(total.percent) if part else None
             is_told = each is not None and each.is_supported
             cells += [_told(each), figures.interval(each.low_ms, each.high_ms) if each and is_told else ""]
-        columns.add((_name(total), *cells, _told(total)))
-    yield from columns.lines(ink)
+        columns.add((_name(total), *cells))
+    yield from columns.lines(ink, room)
     if run.pieces_per_s is not None:
         yield f"{figures.number(run.pieces_per_s, 4)} pieces/s; for figures in parentheses n is too small"
 
@@ -138,7 +138,7 @@ def _told(each: Percentile | None) -> str:
     return value if each.is_supported else f"({value})"
 
 
-def _errors(run: Run, ink: Ink) -> Iterator[str]:
+def _errors(run: Run, ink: Ink, room: int) -> Iterator[str]:
     if not run.errors:
         yield "none"
         return
@@ -146,8 +146,8 @@ def _errors(run: Run, ink: Ink) -> Iterator[str]:
     for error in run.errors:
         share = figures.percent(error.count / run.offered if run.offered else None)
         latencies = (_told(error.latency.at(percent)) for percent in (50, 99))
-        columns.add((figures.one_line(error.name, 40), figures.count(error.count), share, *latencies), ink.bad)
-    yield from columns.lines(ink)
+        columns.add((figures.one_line(error.name, 28), figures.count(error.count), share, *latencies), ink.bad)
+    yield from columns.lines(ink, room)
 
 
 def _generator(run: Run) -> str:
@@ -173,11 +173,11 @@ def _server(view: ServerView, mean_ms: float, ink: Ink, room: int) -> Iterator[s
         columns = Columns(("mean ms", "", "share", "read from"), "<>>>")
         for phase in view.phases:
             share = figures.percent(phase.mean_ms / mean_ms if mean_ms else None)
-            columns.add((figures.one_line(phase.name, 40), figures.number(phase.mean_ms), share, phase.source))
+            columns.add((figures.one_line(phase.name, 28), figures.number(phase.mean_ms), share, phase.source))
         if view.unexplained_ms is not None:
             share = figures.percent(view.unexplained_ms / mean_ms if mean_ms else None)
             columns.add(("unexplained", figures.number(view.unexplained_ms), share, ""), ink.warning)
-        yield from columns.lines(ink)
+        yield from columns.lines(ink, room)
     facts = []
     if view.batch_size is not None:
         facts.append(f"batches of {figures.number(view.batch_size)} on average")

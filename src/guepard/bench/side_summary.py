@@ -5,23 +5,23 @@ from collections.abc import Iterator, Sequence
 from guepard.bench import figures
 from guepard.bench.reading import Side, pooled_latency
 from guepard.bench.terminal import Ink
-from guepard.bench.text_blocks import Block, Columns
+from guepard.bench.text_blocks import Block, Columns, wrapped
 from guepard.measure.histogram import Histogram
 
 SHARES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 
 
-def side_blocks(sides: Sequence[Side], ink: Ink) -> Iterator[Block]:
+def side_blocks(sides: Sequence[Side], ink: Ink, room: int) -> Iterator[Block]:
     """Latencies of successes side by side, then the errors of each side."""
     pools = [pooled_latency(side.runs) for side in sides]
-    columns = Columns(("ms, of successes", *(side.letter for side in sides)), "<" + ">" * len(sides))
+    columns = Columns(("ms", *(side.letter for side in sides)), "<" + ">" * len(sides))
     for share in SHARES:
         cells = [quantile_ms(pool, share) for pool in pools]
         columns.add((figures.percentile_name(share * 100), *cells))
     columns.add(("samples", *(figures.count(pool.count) for pool in pools)))
-    yield Block("Latency", list(columns.lines(ink)))
+    yield Block("Latency", list(columns.lines(ink, room)))
     for side in sides:
-        yield Block(f"Errors {side.letter}", [side_errors(side)])
+        yield Block(f"Errors {side.letter}", wrapped(side_errors(side), room))
 
 
 def side_errors(side: Side) -> str:

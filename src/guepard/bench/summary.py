@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
 from guepard.bench import figures
-from guepard.bench.reading import asked_rate, edge_says, headline, headline_run, sides, verdict
+from guepard.bench.reading import asked_rate, edge_says, headline, headline_run, run_state, sides, verdict
 from guepard.bench.run_summary import run_blocks, value_at
 from guepard.bench.side_summary import side_blocks
 from guepard.bench.terminal import Ink, terminal_size, wants_colour, write_text
@@ -58,11 +58,10 @@ def _verdict(document: Document, ink: Ink, width: int) -> Iterator[str]:
 
 
 def _blocks(document: Document, ink: Ink, width: int) -> Iterator[Block]:
+    room = width - LABEL_COLUMNS
     several = len(document.targets) > 1
     for index, target in enumerate(document.targets):
-        yield Block(
-            f"Target {'ABCDEFGH'[index % 8]}" if several else "Target", wrapped(_target(target), width - LABEL_COLUMNS)
-        )
+        yield Block(f"Target {'ABCDEFGH'[index % 8]}" if several else "Target", wrapped(_target(target), room))
     payloads = document.payloads
     yield Block(
         "Payloads",
@@ -73,16 +72,16 @@ def _blocks(document: Document, ink: Ink, width: int) -> Iterator[Block]:
         ),
     )
     if document.scenario:
-        yield Block("Scenario", wrapped(document.scenario, width - LABEL_COLUMNS))
+        yield Block("Scenario", wrapped(document.scenario, room))
     if document.edge is not None:
-        yield Block("Edge", wrapped(edge_says(document.edge), width - LABEL_COLUMNS))
+        yield Block("Edge", wrapped(edge_says(document.edge), room))
     if document.comparisons:
-        yield Block("B against A", list(_comparisons(document.comparisons, ink)))
-        yield from side_blocks(sides(document), ink)
+        yield Block("B against A", list(_comparisons(document.comparisons, ink, room)))
+        yield from side_blocks(sides(document), ink, room)
     if document.gates:
-        yield Block("Gates", list(_gates(document.gates, ink)))
+        yield Block("Gates", list(_gates(document.gates, ink, room)))
     if len(document.runs) > 1:
-        yield Block("Runs", list(_runs(document, ink)))
+        yield Block("Runs", list(_runs(document, ink, room)))
     run = headline_run(document)
     if run is None or document.comparisons:
         return
@@ -98,14 +97,14 @@ def _target(target: Target) -> str:
     return f"{target.url} ({target.protocol}){model if target.model else ''}{server}{here}"
 
 
-def _comparisons(comparisons: Sequence[Comparison], ink: Ink) -> Iterator[str]:
-    columns = Columns(("metric", "verdict", "difference", "95 % interval", "detectable from"), "<<>>>")
+def _comparisons(comparisons: Sequence[Comparison], ink: Ink, room: int) -> Iterator[str]:
+    columns = Columns(("metric", "verdict", "difference", "95 % interval", "detectable"), "<<>>>")
     for each in comparisons:
         paint = {"faster": ink.good, "slower": ink.bad, "cannot tell": ink.warning}[each.verdict]
         low, high = each.difference.low, each.difference.high
         columns.add(
             (
-                figures.one_line(each.metric, 24),
+                figures.one_line(each.metric, max(room - 57, 10)),
                 each.verdict,
                 figures.change(each.difference.value),
                 f"{figures.change(low)} .. {figures.change(high)}",
@@ -113,35 +112,36 @@ def _comparisons(comparisons: Sequence[Comparison], ink: Ink) -> Iterator[str]:
             ),
             paint,
         )
-    yield from columns.lines(ink)
+    yield from columns.lines(ink, room)
 
 
-def _gates(gates: Sequence[Gate], ink: Ink) -> Iterator[str]:
+def _gates(gates: Sequence[Gate], ink: Ink, room: int) -> Iterator[str]:
     columns = Columns(("gate", "", "measured", "limit", "baseline"), "<<>>>")
     for gate in gates:
         words = (figures.number(value, 4) for value in (gate.measured, gate.limit, gate.baseline))
         name = figures.one_line(gate.name, 30)
         columns.add((name, "passed" if gate.passed else "MISSED", *words), ink.good if gate.passed else ink.bad)
-    yield from columns.lines(ink)
+    yield from columns.lines(ink, room)
 
 
-def _runs(document: Document, ink: Ink) -> Iterator[str]:
+def _runs(document: Document, ink: Ink, room: int) -> Iterator[str]:
     percent = document.slo.percent if document.slo else 99.0
     head = ("run", "asked/s", "done/s", "p50 ms", f"{figures.percentile_name(percent)} ms", "failed", "")
     columns = Columns(head, "<>>>>><")
     for run in document.runs:
-        columns.add(_run_row(run, percent), str if run.is_valid else ink.warning)
-    yield from columns.lines(ink)
+        state = run_state(document, run)
+        columns.add(_run_row(run, percent, state), {"INVALID": ink.bad, "missed": ink.warning}.get(state, str))
+    yield from columns.lines(ink, room)
 
 
-def _run_row(run: Run, percent: float) -> tuple[str, ...]:
+def _run_row(run: Run, percent: float, state: str) -> tuple[str, ...]:
     reasons = [finding.code for finding in run.findings if finding.severity == "invalid"]
     return (
-        figures.one_line(run.name, 20),
+        figures.one_line(run.name, 16),
         figures.plain(asked_rate(run), 4),
         figures.number(run.throughput.value, 4),
         value_at(run.latency, 50),
         value_at(run.latency, percent),
         figures.percent(run.failed / run.offered if run.offered else 0.0),
-        "" if run.is_valid else f"INVALID {figures.one_line(', '.join(reasons), 30)}".strip(),
+        figures.one_line(f"{state} ({', '.join(reasons)})" if reasons and state == "INVALID" else state, 30),
     )

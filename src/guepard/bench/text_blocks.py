@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from guepard.bench.figures import one_line
-from guepard.bench.terminal import Ink, shown_width
+from guepard.bench.terminal import Ink, clipped, shown_width
 
 LABEL_COLUMNS = 12
 
@@ -44,14 +44,18 @@ class Columns:
         """A row. With fewer cells than columns the last one has the rest of the line to itself."""
         self._rows.append((tuple(cells), paint))
 
-    def lines(self, ink: Ink) -> Iterator[str]:
+    def lines(self, ink: Ink, room: int) -> Iterator[str]:
+        """None is wider than `room`."""
         count = len(self._sides)
-        full = [cells for cells, _ in self._rows if len(cells) == count]
-        widths = [max(shown_width(cells[index]) for cells in full) for index in range(count)]
+        widths = [0] * count
+        for cells, _ in self._rows:
+            aligned = cells if len(cells) == count else cells[:-1]
+            for index, cell in enumerate(aligned):
+                widths[index] = max(widths[index], shown_width(cell))
         for number, (cells, paint) in enumerate(self._rows):
             places = list(zip(cells, widths, self._sides, strict=False))
             tail = [] if len(cells) == count else [places.pop()[0]]
-            line = "  ".join([_padded(*place) for place in places] + tail).rstrip()
+            line = clipped("  ".join([_padded(*place) for place in places] + tail), room).rstrip()
             yield ink.faint(line) if number == 0 else paint(line)
 
 

@@ -5,12 +5,22 @@ from collections.abc import Sequence
 
 from guepard.bench import figures
 from guepard.bench.html_report.markup import Content, Markup, joined, table, tag
-from guepard.bench.reading import Side, Verdict, asked_rate, edge_says, headline, headline_run, pooled_latency
+from guepard.bench.reading import (
+    Side,
+    Verdict,
+    asked_rate,
+    edge_says,
+    headline,
+    headline_run,
+    pooled_latency,
+    run_state,
+)
 from guepard.bench.run_summary import value_at
 from guepard.bench.side_summary import SHARES, quantile_ms, side_errors
-from guepard.measure.results import Document, Edge, Gate, Target
+from guepard.measure.results import Document, Edge, Gate, Run, Target
 
 _MARKS = {"invalid": "bad", "warning": "unknown", "note": "quiet"}
+_STATE_MARKS = {"valid": "good", "kept": "good", "missed": "unknown", "INVALID": "bad"}
 _TICK = "M4 13l5 5L20 6"
 _CROSS = "M5 5l14 14M19 5L5 19"
 
@@ -115,12 +125,11 @@ def runs_table(document: Document) -> Markup:
     rows: list[Sequence[Content]] = []
     for run in document.runs:
         is_shown = run is shown and not document.comparisons
-        name = joined((run.name, tag("span", "shown below", class_="pill quiet") if is_shown else None), " ")
-        state = tag("span", "valid", class_="pill good") if run.is_valid else tag("span", "INVALID", class_="pill bad")
+        name = joined((run.name, tag("span", "(below)", class_="quiet") if is_shown else None), " ")
         rows.append(
             (
                 name,
-                state,
+                state_pill(document, run),
                 figures.plain(asked_rate(run), 4),
                 figures.number(run.throughput.value, 4),
                 value_at(run.latency, 50),
@@ -130,6 +139,12 @@ def runs_table(document: Document) -> Markup:
         )
     head = ("run", "", "asked/s", "done/s", "p50, ms", f"{figures.percentile_name(percent)}, ms", "failed")
     return table(head, rows, caption="All runs", classes=[None, None, "n", "n", "n", "n", "n"])
+
+
+def state_pill(document: Document, run: Run) -> Markup:
+    """Whether the run is valid, or in a search whether it kept the SLO."""
+    state = run_state(document, run)
+    return tag("span", state, class_=f"pill {_STATE_MARKS[state]}")
 
 
 def sides_table(sides: Sequence[Side]) -> Markup:

@@ -5,8 +5,8 @@ from guepard.bench.html_report.markup import Markup, table
 from guepard.bench.html_report.scales import Linear, Log
 from guepard.bench.html_report.svg_chart import Chart, Key, figure
 from guepard.bench.html_report.time_charts import latency_scale
-from guepard.bench.reading import asked_rate
-from guepard.measure.results import Document, Edge, Run
+from guepard.bench.reading import asked_rate, run_state
+from guepard.measure.results import Document, Run
 
 
 def knee_chart(document: Document, name: str) -> Markup | None:
@@ -41,10 +41,13 @@ def knee_chart(document: Document, name: str) -> Markup | None:
         chart.line(points, style, label)
         for run, (rate, value) in zip(runs, points, strict=True):
             if value is not None:
-                chart.dot(rate, value, f"{style}{_look(run, edge)}", mark="dot" if run.is_valid else "cross")
-    if any(_look(run, edge) for run in runs):
+                state = run_state(document, run)
+                look = f"{style} hollow" if state == "missed" else style
+                chart.dot(rate, value, look, mark="cross" if state == "INVALID" else "dot")
+    states = {run_state(document, run) for run in runs}
+    if "missed" in states:
         chart.explain(Key(f"{lines[-1][1]} hollow", "missed the SLO", "dot"))
-    if not all(run.is_valid for run in runs):
+    if "INVALID" in states:
         chart.explain(Key("s6", "INVALID run", "cross"))
     width = (x.high - x.low) / 120
     for run in runs:
@@ -62,13 +65,6 @@ def knee_chart(document: Document, name: str) -> Markup | None:
         head, rows, caption="Throughput against latency", classes=[None, *["n"] * 4][: len(head)], class_="data"
     )
     return figure(chart, "Each mark is a run. Right of the knee more load brings only more waiting.", data)
-
-
-def _look(run: Run, edge: Edge | None) -> str:
-    """Hollow where the run is on the failing side of the edge."""
-    if edge is None or edge.lowest_failing is None or asked_rate(run) < edge.lowest_failing:
-        return ""
-    return " hollow"
 
 
 def _at(run: Run, percent: float) -> float | None:

@@ -17,6 +17,7 @@ from guepard.bench.html_report.document_sections import (
     origin,
     runs_table,
     sides_table,
+    state_pill,
 )
 from guepard.bench.html_report.knee_chart import knee_chart
 from guepard.bench.html_report.markup import Markup, joined, tag, text
@@ -98,10 +99,9 @@ def _section(title: str, *content: Markup | None) -> Markup:
 
 
 def _folded(document: Document, run: Run, name: str) -> Markup:
-    mark = None if run.is_valid else tag("span", "INVALID", class_="pill bad")
     return tag(
         "details",
-        tag("summary", run.name, " ", mark),
+        tag("summary", run.name, " ", state_pill(document, run)),
         tag("div", run_section(run, document.slo, name, is_full=False), class_="inside"),
         class_="run",
     )

@@ -14,7 +14,7 @@ def phases_chart(run: Run, name: str) -> Markup | None:
     """One bar as long as the mean latency; None where no phase is known."""
     if run.server is None or not run.server.phases:
         return None
-    parts = [
+    parts: list[tuple[str, float, str, str]] = [
         (figures.one_line(phase.name, 60), max(phase.mean_ms, 0.0), f"s{index % _STYLES + 1}", phase.source)
         for index, phase in enumerate(run.server.phases)
     ]
