@@ -98,6 +98,9 @@ def verdict(document: Document) -> Verdict:
     if not judged:
         reason = "it was interrupted before any run ended" if document.interrupted else "no run ended"
         return Verdict(False, "NO RESULT", reason, "run it again", None, ())
+    if document.interrupted and len(document.runs) > 1 and document.edge is None and not document.comparisons:
+        reason = "it was interrupted before there was an answer; the runs until then are below"
+        return Verdict(False, "NO RESULT", reason, "run it again", None, tuple(findings))
     failing = [run for run in judged if not run.is_valid]
     if document.edge is not None and document.edge.rate is None and not any(map(blames_generator, judged)):
         failing = []  # That even the lowest rate was too much is an answer.

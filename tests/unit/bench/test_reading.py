@@ -110,6 +110,9 @@ def test_sides_are_the_runs_of_each_target_and_pool_their_samples() -> None:
 
 def test_what_was_interrupted_is_partial_and_what_has_no_run_is_no_result() -> None:
     assert verdict(result_documents.interrupted()).word == "VALID, PARTIAL"
+    document = msgspec.structs.replace(result_documents.search(), edge=None, interrupted=True)
+    found = verdict(document)
+    assert (found.word, found.reason[:42]) == ("NO RESULT", "it was interrupted before there was an ans")
     found = verdict(result_documents.no_run())
     assert (found.is_valid, found.word) == (False, "NO RESULT")
     assert headline(result_documents.no_run()) == ""

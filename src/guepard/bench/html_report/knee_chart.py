@@ -12,7 +12,7 @@ from guepard.measure.results import Document, Run
 def knee_chart(document: Document, name: str) -> Markup | None:
     """One mark a run; None with fewer than two different loads, or where runs are of two targets."""
     runs = sorted((run for run in document.runs if run.latency.count), key=asked_rate)
-    if len({(run.load.rate, run.load.concurrency) for run in runs}) < 2 or document.comparisons:
+    if len({(run.load.rate, run.load.concurrency) for run in runs}) < 2 or len(document.targets) > 1:
         return None
     percent = document.slo.percent if document.slo else 99.0
     tail = figures.percentile_name(percent)
