@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from guepard.bench import figures
 from guepard.measure.histogram import Histogram
 from guepard.measure.latency_summary import histogram_of
-from guepard.measure.results import Document, Edge, Finding, Latency, Run, Target
+from guepard.measure.results import Document, Edge, Finding, Latency, PayloadReport, Run, Target
 from guepard.measure.validity import blames_generator
 
 _ORDER = {"invalid": 0, "warning": 1, "note": 2}
@@ -154,6 +154,12 @@ def histogram_or_none(latency: Latency | None) -> Histogram | None:
         return histogram_of(latency)
     except ValueError:
         return None
+
+
+def payloads_say(payloads: PayloadReport) -> str:
+    """What was sent."""
+    number = f"{figures.count(payloads.count)} payload{'s' if payloads.count != 1 else ''}"
+    return f"{number}, {payloads.source}; {figures.size(payloads.mean_bytes)} on average, order {payloads.order}"
 
 
 def pooled_latency(runs: Sequence[Run]) -> Histogram:

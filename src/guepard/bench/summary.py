@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
 from guepard.bench import figures
-from guepard.bench.reading import asked_rate, edge_says, headline, headline_run, run_state, sides, verdict
+from guepard.bench.reading import asked_rate, edge_says, headline, headline_run, payloads_say, run_state, sides, verdict
 from guepard.bench.run_summary import run_blocks, value_at
 from guepard.bench.side_summary import side_blocks
-from guepard.bench.terminal import Ink, terminal_size, wants_colour, write_text
+from guepard.bench.terminal import Ink, is_terminal, terminal_size, wants_colour, write_text
 from guepard.bench.text_blocks import LABEL_COLUMNS, Block, Columns, laid_out, wrapped
 from guepard.measure.results import Comparison, Document, Gate, Run, Target
 
@@ -23,7 +23,7 @@ _DEFAULT = 92
 def print_summary(document: Document, stream: TextIO, environment: Mapping[str, str] = os.environ) -> None:
     """Write the summary, in colour and as wide as the terminal where `stream` is one."""
     is_coloured = wants_colour(stream, environment)
-    width = terminal_size(stream)[0] - 1 if is_coloured or stream.isatty() else _DEFAULT
+    width = terminal_size(stream)[0] - 1 if is_terminal(stream) else _DEFAULT
     write_text(stream, summary(document, width=width, is_coloured=is_coloured))
 
 
@@ -62,15 +62,7 @@ def _blocks(document: Document, ink: Ink, width: int) -> Iterator[Block]:
     several = len(document.targets) > 1
     for index, target in enumerate(document.targets):
         yield Block(f"Target {'ABCDEFGH'[index % 8]}" if several else "Target", wrapped(_target(target), room))
-    payloads = document.payloads
-    yield Block(
-        "Payloads",
-        wrapped(
-            f"{figures.count(payloads.count)} {payloads.source}, {figures.size(payloads.mean_bytes)} each on average, "
-            f"order {payloads.order}",
-            width - LABEL_COLUMNS,
-        ),
-    )
+    yield Block("Payloads", wrapped(payloads_say(document.payloads), room))
     if document.scenario:
         yield Block("Scenario", wrapped(document.scenario, room))
     if document.edge is not None:

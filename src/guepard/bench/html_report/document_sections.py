@@ -12,6 +12,7 @@ from guepard.bench.reading import (
     edge_says,
     headline,
     headline_run,
+    payloads_say,
     pooled_latency,
     run_state,
 )
@@ -178,11 +179,7 @@ def origin(document: Document) -> Markup:
                     f"{machine.cpu}, {machine.cores} cores of which {figures.plain(machine.cpu_budget)} may be used, "
                     f"{figures.binary_size(machine.memory_bytes)} of memory, {machine.system}",
                 ),
-                (
-                    "payloads",
-                    f"{figures.count(payloads.count)} {payloads.source}, {figures.size(payloads.mean_bytes)} each on "
-                    f"average, order {payloads.order}",
-                ),
+                ("payloads", payloads_say(payloads)),
                 ("their SHA-256", tag("code", payloads.sha256)),
             ),
             tag(
