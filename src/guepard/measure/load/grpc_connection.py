@@ -96,9 +96,9 @@ class GrpcConnection:
             self._waiting.remove(slot)
 
     def doubt(self) -> None:
-        """A request has timed out. A connection on which nothing comes at all is used no more."""
+        """A request has timed out. If nothing at all has come for half as long, this connection is used no more."""
         silent_since_ns = self.read_ns or self._dial.started_ns
-        if time.monotonic_ns() - silent_since_ns >= self._client.timeout_ns:
+        if time.monotonic_ns() - silent_since_ns >= self._client.timeout_ns // 2:
             self._retire()
             self._flush()
 
