@@ -11,6 +11,8 @@ from guepard.settings.units import Duration
 
 Count = Annotated[int, Meta(ge=1)]
 
+USUAL_GATE_LIMIT = 0.1
+
 
 class RequestOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     protocol: Annotated[
@@ -162,9 +164,14 @@ class QuestionOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
     gate: Annotated[
         str | None, Meta(description="Compare with an earlier result; a regression is exit code 1."), Metavar("FILE")
     ] = None
-    gate_limit: Annotated[Share, Meta(description="How much worse than the earlier result a figure may be.")] = (
-        Share.read("10%")
-    )
+    gate_limit: Annotated[
+        Share | None,
+        Meta(
+            description="How much worse than the earlier result a figure may be; with --compare and no --gate, than "
+            "that of TARGET."
+        ),
+        DefaultText("10% with --gate"),
+    ] = None
     max_errors: Annotated[Share, Meta(description="How many requests may fail before a run is INVALID.")] = Share.read(
         "1%"
     )
@@ -202,3 +209,11 @@ class BenchOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
         if self.question.find_max is not None:
             return Duration.read("30s")
         return Duration.read("5s" if self.question.compare is not None else "10s")
+
+    @property
+    def gate_limit(self) -> float | None:
+        """The share that may be lost, where a gate was asked for: against a file, or with a limit in a comparison."""
+        limit = self.question.gate_limit
+        if limit is not None:
+            return float(limit)
+        return USUAL_GATE_LIMIT if self.question.gate is not None else None

@@ -29,8 +29,6 @@ _CLASHES = (
 )
 _NEEDS = (
     ("blocks", "compare", "turns are taken in a comparison"),
-    ("gate_limit", "gate", "the limit is that of a gate"),
-    ("junit", "gate", "the file says what the gate found"),
     ("operation", "openapi", "an operation is one of an OpenAPI document"),
 )
 _WITHOUT_SERVER = ("header", "body", "method", "wait_ready", "metrics_url", "connections", "processes")
@@ -56,6 +54,13 @@ def enforce(options: BenchOptions, given: Collection[str]) -> None:
     for one, other, reason in _NEEDS:
         if one in given and other not in given:
             raise ConfigurationError(f"{flag(one)} without {flag(other)}: {reason}; add {flag(other)} or leave it out")
+    for name in ("gate_limit", "junit"):
+        if name in given and "gate" not in given and "compare" not in given:
+            raise ConfigurationError(
+                f"{flag(name)} without --gate or --compare: there is nothing to be worse than; add one, or leave it out"
+            )
+    if "junit" in given and "gate" not in given and "gate_limit" not in given:
+        raise ConfigurationError("--junit without --gate-limit: say how much worse than A the other target may be")
     _check_target(options, given)
     _check_load(options, given)
     _check_scenario(options, given)

@@ -7,19 +7,21 @@ import msgspec
 import numpy as np
 import pytest
 
-from guepard.bench.gate import hold_gate, worsened
+from guepard.bench.gate import hold_gate
 from guepard.bench.junit import to_junit
+from guepard.bench.regression import worsened
 from guepard.core.errors import ConfigurationError
 from guepard.measure.results import Comparison, Document, Edge, Estimate, Finding, Gate, Run, Slo
 from tests.services.result_documents import a_document
 from tests.unit.measure.sample_runs import CLOSED, error_of, latency_of, load_of, run_of
 
 SLO = Slo(percent=99, limit_ms=50)
+BOTH = (run_of(), run_of(target=1))
 INVALID = Finding(code="send-lag", severity="invalid", reason="requests left late", remedy="add --processes")
 
 
 def document_of(run: Run | None = None, **changes: Any) -> Document:
-    return a_document(run or run_of(), **changes)
+    return msgspec.structs.replace(a_document(run or run_of()), **changes)
 
 
 def gates_of(document: Document, baseline: Document, limit: float = 0.1) -> dict[str, Gate]:
@@ -51,6 +53,9 @@ def comparison_of(metric: str, value: float) -> Comparison:
         blocks=10,
         says="",
     )
+
+
+PAYLOADS = document_of().payloads
 
 
 def test_the_same_passes() -> None:
@@ -152,7 +157,7 @@ def test_errors_that_rise_fail() -> None:
 
 def test_comparisons_are_ratios() -> None:
     def at(p99: float, throughput: float) -> Document:
-        return document_of(comparisons=(comparison_of("p99", p99), comparison_of("throughput", throughput)))
+        return document_of(runs=BOTH, comparisons=(comparison_of("p99", p99), comparison_of("throughput", throughput)))
 
     gates = gates_of(at(0.5, -0.3), at(0.0, 0.0))
     assert not gates["p99 of B as a share of A"].passed
@@ -161,14 +166,26 @@ def test_comparisons_are_ratios() -> None:
     assert all(gate.says.startswith(("better", "within")) for gate in gates.values())
 
 
+def test_without_a_baseline_b_is_held_to_a() -> None:
+    """As `--compare URL --gate-limit 10%` does, so that no machine has to be the same as last week's."""
+    runs = (run_of(), run_of(target=1, succeeded=9_900, failed=100, errors=(error_of(500, 100),)))
+    document = document_of(runs=runs, comparisons=(comparison_of("p99", 0.2), comparison_of("throughput", 0.0)))
+    gates = {gate.name: gate for gate in hold_gate(document, None, 0.1)}
+    assert not gates["p99 of B as a share of A"].passed
+    assert gates["p99 of B as a share of A"].limit == pytest.approx(1.1)
+    assert gates["throughput of B as a share of A"].passed
+    assert not gates["error share"].passed
+    assert gates["error share"].baseline == 0
+
+
 def test_on_another_machine_only_ratios_count() -> None:
     slower = with_p99(500.0)
     other = msgspec.structs.replace(slower.machine, cpu="Another CPU")
     gate = gates_of(msgspec.structs.replace(slower, machine=other), with_p99(80.0))["p99 latency, ms"]
     assert gate.passed
     assert "on another machine (AMD EPYC, 8 cores)" in gate.says
-    worse = document_of(machine=other, comparisons=(comparison_of("p99", 0.5),))
-    same = document_of(comparisons=(comparison_of("p99", 0.0),))
+    worse = document_of(runs=BOTH, machine=other, comparisons=(comparison_of("p99", 0.5),))
+    same = document_of(runs=BOTH, comparisons=(comparison_of("p99", 0.0),))
     assert not gates_of(worse, same)["p99 of B as a share of A"].passed
 
 
@@ -187,9 +204,6 @@ def test_what_may_not_be_believed_fails_on_either_side(change: dict[str, Any], w
         assert set(gates) == {name}
         assert not gates[name].passed
         assert why in gates[name].says
-
-
-PAYLOADS = document_of().payloads
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,8 @@ def test_only_the_generators_own_findings_blame_it(code: str) -> None:
 def test_the_page_lists_every_code_with_its_severity() -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \| (\w+) \|", PAGE.read_text(), re.MULTILINE)
     severities = {code: findings(run, **circumstances)[code].severity for code, (run, circumstances) in BROKEN.items()}
+    # What the question itself adds to a run that is judged: guepard.bench.scenarios.
+    severities["scenario"] = "note"
     assert dict(rows) == severities
     assert len(rows) == len(severities)
 

@@ -53,6 +53,13 @@ def test_the_duration_follows_the_question(flags: dict[str, Any], duration: str)
     assert options_of(**flags).duration == Duration.read(duration)
 
 
+def test_a_gate_has_a_limit_and_a_comparison_only_if_it_was_said() -> None:
+    assert options_of(gate="base.json").gate_limit == 0.1
+    assert options_of(gate="base.json", gate_limit="25%").gate_limit == 0.25
+    assert options_of(compare="b:1").gate_limit is None
+    assert options_of(compare="b:1", gate_limit="5%").gate_limit == 0.05
+
+
 def test_every_kind_of_value() -> None:
     options = options_of(
         rate="1000/s",
@@ -170,8 +177,9 @@ def test_a_wrong_value_is_named_with_what_to_write(flags: dict[str, Any], fragme
         ("example.com", {"insecure": True}, "if example.com is a host, write http://example.com"),
         (URL, {"protocol": "http", "shape": ["x:3"]}, "--protocol http and --shape: "),
         (URL, {"blocks": "5"}, "--blocks without --compare: "),
-        (URL, {"gate_limit": "5%"}, "--gate-limit without --gate: "),
-        (URL, {"junit": "x.xml"}, "--junit without --gate: "),
+        (URL, {"gate_limit": "5%"}, "--gate-limit without --gate or --compare: "),
+        (URL, {"junit": "x.xml"}, "--junit without --gate or --compare: "),
+        (URL, {"junit": "x.xml", "compare": "b:1"}, "--junit without --gate-limit: "),
         (URL, {"gate": "x.json", "out": "./x.json"}, "--gate and --out: both name ./x.json"),
         (URL, {"out": ""}, "--out: expected a file"),
         (URL, {"warmup": "10s"}, "--warmup 10s and --duration 10s: "),
@@ -207,6 +215,7 @@ def test_a_contradiction_names_both_sides(target: str | None, flags: dict[str, A
         (URL, {"scenario": "server", "find_max": "p99=1s"}),
         (URL, {"scenario": "offline", "concurrency": "64"}),
         (URL, {"gate": "base.json", "gate_limit": "5%", "junit": "gate.xml", "rate": "10"}),
+        (URL, {"compare": "b:1", "gate_limit": "5%", "junit": "gate.xml"}),
         (URL, {"arrivals": "trace:times.txt"}),
         ("https://h", {"insecure": True}),
         ("https://h", {"ca_file": "ca.pem"}),
