@@ -46,8 +46,9 @@ def run(
     if document is None:
         print("guepard bench: interrupted before anything was measured", file=stderr)
         return _INTERRUPTED
-    if baseline is not None and not document.interrupted:
-        gates = hold_gate(document, baseline, float(options.question.gate_limit))
+    limit = options.gate_limit
+    if limit is not None and not document.interrupted:
+        gates = hold_gate(document, baseline, limit)
         document = msgspec.structs.replace(document, gates=gates)
     _tell(options, document, stdout)
     if document.interrupted:
