@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from guepard.bench.capacity import Capacity, probe_capacity, usual_rate
 from guepard.bench.find_max import SearchPlan, find_max
-from guepard.bench.load_plans import arrivals_at, closed_loop, open_loop
+from guepard.bench.load_plans import arrivals_at, closed_loop, open_loop, rows_of, scenario_of
+from guepard.bench.scenarios import figure_of
 from guepard.bench.subject import Subject
 from guepard.core.errors import GuepardError
 from guepard.measure.load.plan import Arrivals
@@ -21,10 +22,11 @@ Say = Callable[[str], None]
 
 
 class Answers(Struct, kw_only=True):
-    """Filled as they are found, so that an interrupt leaves those that were."""
+    """Filled as they are found, so that an interrupt leaves those that were. `scenario` tells its figure in words."""
 
     edge: Edge | None = None
     comparisons: tuple[Comparison, ...] = ()
+    scenario: str | None = None
 
 
 class NothingSucceeded(GuepardError):
@@ -42,9 +44,15 @@ class Asking:
 
     def ask(self, subjects: list[Subject]) -> None:
         """Raises: Interrupted, GeneratorFailed, NothingSucceeded, ConfigurationError."""
-        question = self._options.question
-        if question.find_max is not None:
+        scenario = scenario_of(self._options)
+        if scenario is not None:
+            self.answers.scenario = scenario.name
+        if self._options.question.find_max is not None:
             self._find_max(subjects[0])
+        elif scenario is not None and scenario.concurrency:
+            concurrency = self._options.load.concurrency or scenario.concurrency
+            run = subjects[0].measure(closed_loop(subjects[0].plan, concurrency), name=scenario.name)
+            self.answers.scenario = f"{scenario.name}: {figure_of(scenario, run, rows_of(self._options))}"
         else:
             self._run(subjects[0])
 

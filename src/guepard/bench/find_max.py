@@ -20,7 +20,7 @@ from guepard.bench.capacity import rounded
 from guepard.measure.evidence import error_share
 from guepard.measure.figures import digits, ms_text, percentile_text, rate_text, share_text
 from guepard.measure.results import Edge, Estimate, Run, Slo
-from guepard.measure.validity import blames_generator
+from guepard.measure.validity import GENERATOR_CODES, blames_generator
 
 OpenLoop = Callable[[float, float], Run]
 """Measures a rate for so many seconds. What the run before left behind must have drained."""
@@ -58,7 +58,7 @@ class SearchPlan(NamedTuple):
 def judge(run: Run, slo: Slo, max_error_share: float) -> Verdict:
     """What `run` says of its rate."""
     if blames_generator(run):
-        reason = next(finding.reason for finding in run.findings if finding.severity == "invalid")
+        reason = next(finding.reason for finding in run.findings if finding.code in GENERATOR_CODES)
         return Verdict(False, f"the generator is the limit: {reason}", by_generator=True)
     share = error_share(run)
     if not run.succeeded or share > max_error_share:

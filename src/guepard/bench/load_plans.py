@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from guepard.bench.scenarios import SCENARIOS, Scenario
 from guepard.bench.targets.prepared_target import PreparedTarget
 from guepard.core.errors import ConfigurationError
 from guepard.measure.load.plan import Arrivals, LoadPlan, PayloadOrder
@@ -58,6 +59,17 @@ def arrivals_at(options: BenchOptions, rate: float) -> Arrivals:
     return Arrivals(
         kind=pattern.kind, rate=rate, end_rate=float(pattern.end_rate or 0.0), burst_size=pattern.burst_size
     )
+
+
+def scenario_of(options: BenchOptions) -> Scenario | None:
+    name = options.question.scenario
+    return SCENARIOS[name] if name is not None else None
+
+
+def rows_of(options: BenchOptions) -> int:
+    """Of each request: a scenario may say how many, otherwise the user."""
+    scenario = scenario_of(options)
+    return scenario.rows if scenario is not None and scenario.rows else options.request.batch
 
 
 def read_trace(path: Path) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from guepard.bench.load_plans import rows_of
 from guepard.bench.targets.model_metadata import ModelMetadata, from_oip
 from guepard.bench.targets.prepared_target import PreparedTarget
 from guepard.bench.targets.random_tensors import random_tensor
@@ -82,7 +83,7 @@ def prepare_model(model: AskedModel, options: BenchOptions) -> tuple[PreparedTar
 
 
 def _generated(model: ModelMetadata, options: BenchOptions, notes: list[str]) -> Iterator[TensorCall]:
-    planned = plan_shapes(model.inputs, options.request.batch, options.request.shape)
+    planned = plan_shapes(model.inputs, rows_of(options), options.request.shape)
     notes += planned.notes
     for number in range(_CORPUS):
         random = np.random.default_rng((options.load.seed, number))
@@ -97,7 +98,7 @@ def _samples(data: str, model: ModelMetadata, options: BenchOptions, notes: list
         if path.suffix in JSON_SUFFIXES:
             yield from (oip_call(sample, model) for sample in json_samples(path))
         else:
-            yield from read_calls(path, model, options.request.batch, notes)
+            yield from read_calls(path, model, rows_of(options), notes)
 
 
 class ModelCaller:

@@ -8,7 +8,7 @@ from math import ceil
 
 import msgspec
 
-from guepard.bench.load_plans import base_plan
+from guepard.bench.load_plans import base_plan, rows_of
 from guepard.bench.local_model import ModelCaller, OpenModel, prepare_model
 from guepard.bench.local_server import LocalServer
 from guepard.bench.self_test import self_test_rate
@@ -144,7 +144,7 @@ class Measurement:
             model=request.model,
             model_version=request.model_version,
             data=request.data,
-            batch=request.batch,
+            batch=rows_of(options),
             shapes=request.shape,
             headers=request.header,
             method=request.method,
