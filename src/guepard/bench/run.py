@@ -13,9 +13,11 @@ from guepard.bench.gate import hold_gate
 from guepard.bench.html_report import page
 from guepard.bench.junit import to_junit
 from guepard.bench.live_view import LiveView
+from guepard.bench.load_plans import rows_of, scenario_of
 from guepard.bench.local_model import OpenModel
 from guepard.bench.measurement import Measurement
 from guepard.bench.reading import verdict
+from guepard.bench.scenarios import scenario_finding
 from guepard.bench.subject import Subject
 from guepard.bench.summary import print_summary
 from guepard.bench.targets.target_refused import TargetRefused
@@ -24,8 +26,8 @@ from guepard.limits.cpu_budget import cpu_budget
 from guepard.measure import result_file
 from guepard.measure.instrument import Interrupted
 from guepard.measure.machine import commit_of, describe_machine, software_versions
-from guepard.measure.results import Document, PayloadReport, Slo
-from guepard.measure.whole_file import write_whole
+from guepard.measure.results import Document, PayloadReport, Run, Slo
+from guepard.measure.whole_file import ensure_writable, write_whole
 from guepard.settings.bench_options import BenchOptions
 
 _NS_PER_MS = 1_000_000
@@ -36,7 +38,10 @@ def run(
     options: BenchOptions, *, command: tuple[str, ...], open_model: OpenModel, stdout: TextIO, stderr: TextIO
 ) -> int:
     """Measure, tell and write what was asked for. Returns the exit code. Raises: ConfigurationError."""
-    # Read first: what is wrong with it should be known before anything is measured.
+    # First of all: what is wrong with files should be known before anything is measured.
+    for path in (options.output.out, options.output.report, options.output.junit):
+        if path is not None:
+            ensure_writable(path)
     baseline = result_file.read(options.question.gate) if options.question.gate is not None else None
     try:
         document = _measured(options, command, open_model, stderr)
@@ -100,11 +105,20 @@ def _measured(
             order=str(options.load.inputs),
         ),
         slo=slo,
-        runs=tuple(measurement.runs),
+        runs=tuple(_with_scenario(run, options) for run in measurement.runs),
         edge=asking.answers.edge,
         comparisons=asking.answers.comparisons,
+        scenario=asking.answers.scenario,
         interrupted=interrupted,
     )
+
+
+def _with_scenario(run: Run, options: BenchOptions) -> Run:
+    """The run, with a note of what it is no MLPerf result for."""
+    scenario = scenario_of(options)
+    if scenario is None:
+        return run
+    return msgspec.structs.replace(run, findings=(*run.findings, scenario_finding(scenario, run, rows_of(options))))
 
 
 def _tell(options: BenchOptions, document: Document, stdout: TextIO) -> None:
