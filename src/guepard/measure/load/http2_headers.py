@@ -19,6 +19,7 @@ _STATIC_NAMES = {b":authority": 1, b":path": 4, b"content-type": 31, b"user-agen
 _MOST_KNOWN = 256
 _LONGEST_KNOWN_BYTES = 1_024
 _UNKNOWN_STATUS = 2
+_TIMING_FIELD = b"\0\x0dserver-timing"
 
 Field = tuple[bytes, bytes]
 
@@ -79,26 +80,44 @@ class HeaderReader:
         if known is not None:
             return known
         try:
-            fields = self._stateless_fields(block)
-            if fields is None:
-                self._known.clear()
-                return _head_of(self._decoder.decode(block, raw=True))
+            return self._read_timed(block) or self._read_new(block)
         except (hpack.HPACKError, IndexError) as error:
             raise ProtocolViolation(COMPRESSION_ERROR, f"headers that cannot be read: {error}") from None
+
+    def _read_timed(self, block: bytes) -> ReplyHead | None:
+        """What is known of the block but for its end, a Server-Timing, which is another each time."""
+        at = block.find(_TIMING_FIELD)
+        known = self._known.get(block[:at]) if at > 0 else None
+        if known is None:
+            return None
+        timing, end = _read_text(block, at + len(_TIMING_FIELD))
+        return ReplyHead(known.status, known.grpc_status, timing) if end == len(block) else None
+
+    def _read_new(self, block: bytes) -> ReplyHead:
+        fields: list[Field] = []
+        last = self._read_stateless(block, fields)
+        if last is None:
+            self._known.clear()
+            return _head_of(self._decoder.decode(block, raw=True))
         head = _head_of(fields)
-        if not head.timing and len(block) <= _LONGEST_KNOWN_BYTES:
+        if len(block) <= _LONGEST_KNOWN_BYTES:
             if len(self._known) == _MOST_KNOWN:
                 self._known.clear()
-            self._known[block] = head
+            if not head.timing:
+                self._known[block] = head
+            elif block.startswith(_TIMING_FIELD, last):
+                self._known[block[:last]] = _head_of(fields[:-1])
         return head
 
-    def _stateless_fields(self, block: bytes) -> list[Field] | None:
-        """The fields, or None if the block changes the table; nothing has happened then. Raises: IndexError."""
-        fields = []
+    def _read_stateless(self, block: bytes, fields: list[Field]) -> int | None:
+        """Where the last field began; None if the block changes the table, and then nothing has happened.
+
+        Raises: IndexError, hpack.HPACKError.
+        """
         entry = self._table.get_by_index
-        at, size = 0, len(block)
-        while at < size:
-            first = block[at]
+        at = begin = 0
+        while at < len(block):
+            begin, first = at, block[at]
             if first & 0x80:
                 index, at = _read_integer(block, at, 0x7F)
                 fields.append(entry(index))
@@ -112,7 +131,7 @@ class HeaderReader:
                     name, at = _read_text(block, at)
                 value, at = _read_text(block, at)
                 fields.append((name, value))
-        return fields
+        return begin
 
 
 def _read_integer(block: bytes, at: int, mask: int) -> tuple[int, int]:

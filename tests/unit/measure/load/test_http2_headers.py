@@ -68,6 +68,23 @@ def test_what_a_block_meant_is_forgotten_when_the_table_changes() -> None:
         reader.read(b"\xbe")
 
 
+def test_a_timing_that_is_another_each_time_hides_nothing() -> None:
+    def block(status: bytes, timing: bytes, *more: tuple[bytes, bytes]) -> bytes:
+        return header_block([(b"grpc-status", status), (b"server-timing", timing), *more])
+
+    reader = HeaderReader()
+    for number in range(10):
+        timing = b"q;dur=%d" % number * (20 * number + 1)
+        assert reader.read(block(b"0", timing)) == ReplyHead(0, 0, timing)
+        assert reader.read(block(b"7", timing)) == ReplyHead(0, 7, timing)
+        assert reader.read(block(b"0", timing, (b":status", b"500"))) == ReplyHead(500, 0, timing)
+    assert len(reader._known) == 2
+    assert reader.read(header_block([(b"server-timing", b"alone")])) == ReplyHead(0, None, b"alone")
+    for end in range(20, len(block(b"0", b"q;dur=1"))):
+        with pytest.raises(ProtocolViolation):
+            reader.read(block(b"0", b"q;dur=1")[:end])
+
+
 def test_what_is_remembered_is_bounded() -> None:
     reader = HeaderReader()
     for number in range(1_000):
