@@ -73,6 +73,11 @@ def student_quantile(probability: float, freedom: float) -> float:
     return _root(lambda t: student_probability(t, freedom) - probability, low, high)
 
 
+def fisher_tail(ratio: float, above: float, below: float) -> float:
+    """P(F > ratio) for the ratio of two variances with these degrees of freedom. Source: A&S 26.6.2."""
+    return beta_probability(below / 2, above / 2, below / (below + above * ratio))
+
+
 def order_ranks(count: float, q: float, confidence: float) -> tuple[float, float]:
     """Ranks of `count` ordered samples between which the q-quantile lies with this confidence, half the rest each side.
 
