@@ -7,7 +7,7 @@ name, lest something else than the user's request is measured. Source: curl(1).
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 from guepard.bench.targets import curl_options as options
 from guepard.bench.targets.header_lines import Headers, basic_authorization, overlaid, read_header
@@ -179,7 +179,7 @@ def _urlencoded(value: str) -> bytes:
     data = (
         _file("data-urlencode", value[place + 1 :]) if value[place : place + 1] == "@" else value[place + 1 :].encode()
     )
-    return (f"{name}=" if name else "").encode() + quote(data, safe="").encode()
+    return (f"{name}=" if name else "").encode() + quote_plus(data).encode()
 
 
 def _file(option: str, name: str) -> bytes:

@@ -1,5 +1,6 @@
 """Calls to a target over gRPC, as bytes. grpcio is imported with the first call."""
 
+import os
 import socket
 import ssl
 import time
@@ -57,6 +58,7 @@ class GrpcAsker:
         return self._patience.ask(lambda: self._call(path, message), lambda answer: answer.code == _UNAVAILABLE)
 
     def _call(self, path: str, message: bytes) -> GrpcAnswer:
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what fails is told in our words, not in the library's
         import grpc
 
         if self._channel is None:

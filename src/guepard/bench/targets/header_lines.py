@@ -57,9 +57,12 @@ def read_headers(lines: Iterable[str], field: str = "--header") -> Headers:
 
 
 def overlaid(under: Sequence[tuple[str, str]], over: Sequence[tuple[str, str]]) -> Headers:
-    """`under` without the names that `over` has, then `over` without those that have no value. Case means nothing."""
+    """`under` without the names that `over` has, then `over`. Case means nothing.
+
+    One without a value stays, since it takes others away further on; it is not sent.
+    """
     named = {name.lower() for name, _ in over}
-    return (*[pair for pair in under if pair[0].lower() not in named], *[pair for pair in over if pair[1]])
+    return (*[pair for pair in under if pair[0].lower() not in named], *over)
 
 
 def basic_authorization(user: str, password: str) -> tuple[str, str]:

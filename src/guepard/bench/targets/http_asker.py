@@ -56,11 +56,15 @@ class HttpAsker:
 
     def get(self, path: str) -> HttpAnswer:
         """Raises: TargetRefused where no answer comes; every answer is one, whatever its status."""
-        return self._ask(HttpRequest("GET", self.url.at(path), self._headers))
+        return self._ask(HttpRequest("GET", self._at(path), self._headers))
 
     def post(self, path: str, document: Any) -> HttpAnswer:
         headers = (*self._headers, ("Content-Type", "application/json"))
-        return self._ask(HttpRequest("POST", self.url.at(path), headers, orjson.dumps(document)))
+        return self._ask(HttpRequest("POST", self._at(path), headers, orjson.dumps(document)))
+
+    def _at(self, path: str) -> TargetUrl:
+        """With the user's query, which may be what lets the user in."""
+        return self.url.at(path, self.url.query)
 
     def _ask(self, request: HttpRequest) -> HttpAnswer:
         data = request.head() + request.body

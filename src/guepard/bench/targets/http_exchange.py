@@ -67,7 +67,7 @@ def exchange(endpoint: Endpoint, request: bytes, timeout_s: float) -> HttpAnswer
             raise TargetRefused(_tls_broke(error, where)) from None
         except (HTTPException, OSError, ValueError) as error:
             raise TargetRefused(f"{where}: no answer in HTTP/1.1 ({type(error).__name__}: {error})") from None
-    headers = {name.lower(): value for name, value in response.getheaders()}
+    headers = {name.lower(): value.strip() for name, value in response.getheaders()}
     return HttpAnswer(response.status, headers, body, time.monotonic() - start)
 
 

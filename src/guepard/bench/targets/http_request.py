@@ -37,7 +37,7 @@ class HttpRequest(NamedTuple):
         for name, value in self.headers:
             check_header(name, value, f"header {name[:80]!r}")
         lines = [f"{method} {self.url.target} HTTP/1.1"]
-        lines += [f"{name}: {value}" for name, value in overlaid(own, self.headers)]
+        lines += [f"{name}: {value}" for name, value in overlaid(own, self.headers) if value]
         if self.body or method not in _WITHOUT_BODY:
             lines.append(f"Content-Length: {len(self.body)}")
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

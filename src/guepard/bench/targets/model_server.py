@@ -100,8 +100,8 @@ class HttpModelServer:
         if answer.status == 200:
             return from_oip(model, answer.json())
         models = self.models() if answer.status in (400, 404) else None
-        if answer.status in _ABSENT and models is None:
-            return None
+        if answer.status in _ABSENT and (models is None or model in models):
+            return None  # the model may be there; documents about it are not
         raise http_refusal(f"GET {path}", answer, models)
 
 

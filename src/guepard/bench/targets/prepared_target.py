@@ -11,7 +11,8 @@ class PreparedTarget(Struct, frozen=True, kw_only=True):
 
     source: where the payloads came from, in words. sha256: of the corpus, equal for equal questions to two servers.
     notes: what was assumed, left out or changed, one sentence each. path_prefix: what stands before `/v2` in the
-    server's paths. headers: what other questions to the same server must carry. is_head: answers have no body.
+    server's paths. headers: what other questions to the same server must carry; over gRPC they are metadata. is_head:
+    answers have no body.
     """
 
     endpoint: Endpoint

@@ -10,6 +10,10 @@ from guepard.measure.load.outcomes import GRPC_BASE, outcome_name
 from guepard.protocols.error_body import REASONS
 
 _MAX_TEXT = 400
+# What nginx, Apache and Go's server answer to HTTP where they speak TLS.
+_WANTS_TLS = re.compile(
+    rb"plain HTTP (?:request was sent )?to (?:an )?(?:HTTPS|SSL-enabled)|HTTP request to an HTTPS server"
+)
 _TAG = re.compile(r"<(script|style).*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 
 _CREDENTIALS = "give credentials with --header 'Authorization: …'"
@@ -21,7 +25,7 @@ _REMEDIES = {
     400: _WRONG_DATA,
     401: _CREDENTIALS,
     403: f"{_CREDENTIALS}, or let this client in",
-    404: "check the path and the model's name",
+    404: "check the path",
     406: "the answer cannot be written in this form; try --protocol oip-binary, or another --header 'Accept: …'",
     408: "raise the server's limit, or send less",
     413: "send less (--batch, --shape, --data), or raise the server's limit",
@@ -61,6 +65,8 @@ def http_refusal(what: str, answer: HttpAnswer, models: Sequence[str] | None = N
     remedy = _REMEDIES.get(status, _LOOK if status >= 500 else "correct the request")
     if status == 404 and models:
         remedy = _known(models)
+    if status == 400 and _WANTS_TLS.search(answer.body):
+        remedy = "write https:// instead of http://"
     if status == 405:
         allowed = answer.headers.get("allow")
         remedy = f"use --method {allowed}" if allowed else "use another --method"

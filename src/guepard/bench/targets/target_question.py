@@ -62,14 +62,14 @@ def check_question(question: TargetQuestion) -> None:
     for name, number in (("--batch", question.batch), ("corpus_size", question.corpus_size)):
         if number < 1:
             raise ConfigurationError(f"{name} {number}: expected 1 or more")
+    if question.seed < 0:
+        raise ConfigurationError(f"--seed {question.seed}: expected 0 or more")
     if question.timeout_s <= 0:
         raise ConfigurationError(f"--timeout {question.timeout_s:g}: expected more than 0 seconds")
     if question.curl is not None and question.openapi is not None:
         raise ConfigurationError("--curl and --openapi: each names the request; leave one of them out")
     if question.operation is not None and question.openapi is None:
         raise ConfigurationError("--operation: names an operation of an OpenAPI document; say which with --openapi")
-    if question.data is not None and question.body is not None and question.protocol not in OPENAI_PROTOCOLS:
-        raise ConfigurationError("--data and --body: each gives the bodies; leave one of them out")
     if not question.url and question.curl is None and question.openapi is None:
         raise ConfigurationError("name what to measure: a URL, --curl or --openapi")
     for name, text in (("curl", question.curl), ("openapi", question.openapi)):

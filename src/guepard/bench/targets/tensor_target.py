@@ -64,7 +64,7 @@ class _Preparation:
             sha256=corpus.sha256,
             notes=tuple(dict.fromkeys(self._notes)),
             path_prefix=self._named.kind.prefix,
-            headers=self._named.headers,
+            headers=grpc_metadata(self._named.headers) if self._protocol == "oip-grpc" else self._named.headers,
         )
 
     def _corpus(self) -> PayloadCorpus:
@@ -100,7 +100,7 @@ class _Preparation:
             if isinstance(sample, TensorCall):
                 yield self._writer.write(sample)
             elif self._protocol == "predict":
-                reader.check(sample)
+                reader.read(sample)
                 yield self._writer.as_it_is(Body(sample.content, number_spot(sample.content)))
             else:
                 call = oip_call(sample, self._model)
