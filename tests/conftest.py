@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from guepard.measure.load.generator import LoadGenerator
 from guepard.testing.running_server import RunningServer
 
 # How long an example takes says more about the machine than about the code.
@@ -27,3 +28,10 @@ def serve() -> Iterator[Serve]:
     """Start servers that live as long as the module: `serve("a=a.onnx", "--trust")`."""
     with ExitStack() as stack:
         yield lambda *arguments, **options: stack.enter_context(RunningServer(*arguments, **options))
+
+
+@pytest.fixture(scope="module")
+def generator() -> Iterator[LoadGenerator]:
+    """One process that sends load, for as long as the module takes."""
+    with LoadGenerator(1) as generator:
+        yield generator
