@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -39,17 +40,17 @@ def run_bench(*arguments: str | Path) -> BenchResult:
         return command.ending()
 
 
-def run_bench_undisturbed(*arguments: str | Path, pardoned: frozenset[str] = frozenset()) -> BenchResult:
-    """The command again, as long as it blames nothing but its own machine, which has other things to do in tests.
+def undisturbed(measure: Callable[[], BenchResult], *, pardoned: frozenset[str] = frozenset()) -> BenchResult:
+    """Measured again as long as nothing but the machine is blamed, which has other things to do while tests run.
 
-    `pardoned`: findings that others may cause as well.
+    `pardoned`: findings that those other things may cause as well.
     """
     for _ in range(_TRIES - 1):
-        result = run_bench(*arguments)
+        result = measure()
         found = codes(result.run)
         if not found or found - GENERATOR_CODES - pardoned:
             return result
-    return run_bench(*arguments)
+    return measure()
 
 
 def codes(run: Run, severity: str = "invalid") -> frozenset[str]:

@@ -1,0 +1,316 @@
+"""What the instrument says of servers that fail, and of generators that cannot keep up."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import pytest
+
+from guepard.bench.targets.openai_requests import reply_rule
+from guepard.measure.load.generator import LoadGenerator
+from guepard.measure.load.null_server import NullServer
+from guepard.measure.load.outcomes import End
+from guepard.measure.load.plan import ReplyRule
+from guepard.measure.results import ErrorCount, Run, Slo
+from guepard.measure.validity import GENERATOR_CODES, blames_generator
+from tests.services.bench_command import BenchResult, codes, run_bench, undisturbed
+from tests.services.known_behaviours import Closing, Dying, EarlyClose, Errors, Events, Garbage, Redirecting
+from tests.services.known_servers import KnownServer
+from tests.services.measured_runs import load_plan, measured, percentile
+
+NOISE_MS = 40.0
+"""What other work on the machine may add to a latency."""
+PRECISION = 0.999
+
+
+def only_error(run: Run) -> ErrorCount:
+    assert len(run.errors) == 1, run.errors
+    return run.errors[0]
+
+
+def failures_by(run: Run) -> list[int]:
+    """Failures of each slice."""
+    return [sum(piece.failed.values()) for piece in run.slices]
+
+
+# errors faster than answers
+
+
+def test_fast_errors_never_look_like_speed() -> None:
+    """A benchmark once counted errors as answers and found the failing server the faster one (memoryops-ai PR#147)."""
+
+    def measure(*options: str) -> BenchResult:
+        with KnownServer(Errors(kind="status", share=0.3, error_ms=1, ms=200)) as server:
+            load = ("--rate", "100", "--arrivals", "constant", "--duration", "1.5s", "--warmup", "0s", "--no-self-test")
+            return run_bench(server.url, "--protocol", "http", *load, "--slo", "p50=400ms", "--json", *options)
+
+    result = measure()
+    run = result.run
+    assert result.code == 1
+    assert not run.is_valid
+    finding = next(finding for finding in run.findings if finding.code == "errors")
+    assert "HTTP 429" in finding.reason
+    assert "--max-errors" in finding.remedy
+    assert_errors_apart(run)
+
+    forgiven = undisturbed(lambda: measure("--max-errors", "40%"), pardoned=frozenset(("unsteady",)))
+    assert_errors_apart(forgiven.run)
+    assert "errors" not in codes(forgiven.run)
+    assert (forgiven.code, forgiven.run.is_valid) == (0, True), forgiven.run.findings
+
+
+def assert_errors_apart(run: Run) -> None:
+    """150 requests, of which 30 % fail after 1 ms and the others are answered after 200 ms."""
+    assert run.offered == 150
+    error = only_error(run)
+    assert (error.outcome, error.name) == (429, "HTTP 429")
+    assert 43 <= error.count <= 47
+    assert run.failed == run.shed == error.count
+    assert 1 * PRECISION <= error.latency.min_ms
+    assert error.latency.mean_ms <= 1 + NOISE_MS
+    assert 103 <= run.latency.count <= 107
+    assert 200 * PRECISION <= run.latency.min_ms
+    assert percentile(run, 50) <= 200 + NOISE_MS
+    # What was due in the last 200 ms succeeds after the end.
+    assert 70 * 0.8 <= run.throughput.value <= 70 * 1.03
+    assert run.goodput == pytest.approx(70, rel=0.05)
+
+
+def test_no_answer_in_time_is_an_error_of_its_own(generator: LoadGenerator) -> None:
+    with KnownServer(Errors(kind="silence", share=0.1, ms=20)) as server:
+        plan = load_plan(server.port, rate=100, seconds=1, timeout_s=0.3)
+        run = measured(generator, plan, slo=Slo(percent=50, limit_ms=200))
+    error = only_error(run)
+    assert error.outcome == End.TIMED_OUT
+    assert error.latency.count == 10
+    assert 300 * PRECISION <= error.latency.min_ms
+    assert error.latency.max_ms <= 300 + 2 * NOISE_MS
+    assert run.latency.count == 90
+    assert 20 * PRECISION <= run.latency.min_ms
+    assert run.latency.max_ms < 300
+    assert run.goodput == pytest.approx(90)
+    assert "errors" in codes(run)
+
+
+def test_a_200_that_tells_of_an_error_is_one_where_its_body_is_expected_otherwise(generator: LoadGenerator) -> None:
+    with KnownServer(Errors(kind="body", share=0.25, error_ms=1, ms=50)) as server:
+        plan = load_plan(server.port, rate=100, seconds=1, reply=ReplyRule(expect='"ok": *true'))
+        run = measured(generator, plan)
+        believed = measured(generator, load_plan(server.port, rate=100, seconds=1))
+    error = only_error(run)
+    assert error.outcome == End.UNEXPECTED_CONTENT
+    assert (error.latency.count, run.latency.count) == (25, 75)
+    assert error.latency.mean_ms <= 1 + NOISE_MS
+    assert 50 * PRECISION <= run.latency.min_ms
+    assert "errors" in codes(run)
+    # Nobody said what is right.
+    assert (believed.errors, believed.latency.count) == ((), 100)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "outcome"),
+    [
+        (Garbage(), End.MALFORMED),
+        (EarlyClose(sent="nothing"), End.RESET),
+        (EarlyClose(sent="half"), End.CLOSED_EARLY),
+        (Redirecting(), 307),
+    ],
+)
+def test_nothing_succeeds_where_nothing_is_answered(
+    generator: LoadGenerator, behaviour: Garbage | EarlyClose | Redirecting, outcome: int
+) -> None:
+    with KnownServer(behaviour) as server:
+        run = measured(generator, load_plan(server.port, rate=50, seconds=0.4))
+    assert only_error(run).outcome == outcome
+    assert (run.succeeded, run.failed, run.latency.count) == (0, 20, 0)
+    assert "no-success" in codes(run)
+    assert run.throughput.value == 0
+
+
+def test_connections_that_are_not_kept_are_told(generator: LoadGenerator) -> None:
+    with KnownServer(Closing()) as server:
+        run = measured(generator, load_plan(server.port, rate=200, seconds=1))
+    assert (run.latency.count, run.errors) == (200, ())
+    assert run.generator.connections_opened == 200
+    assert "no-keep-alive" in codes(run, "warning")
+
+
+# servers that die half-way
+
+DIED = re.compile(r"after second ([\d.]+) no request succeeded any more")
+
+
+def assert_died(run: Run, at_s: float) -> None:
+    assert not run.is_valid
+    finding = next(finding for finding in run.findings if finding.code == "server-died")
+    match = DIED.search(finding.reason)
+    assert match is not None, finding.reason
+    # It counts from its first request, which a busy machine may have brought late.
+    assert at_s - 0.11 <= float(match[1]) <= at_s + 0.4
+    before = int(at_s * 10) - 1
+    failures = failures_by(run)
+    assert sum(failures[:before]) == 0, "nothing fails before"
+    assert sum(failures[before:]) > 0
+    assert sum(piece.succeeded for piece in run.slices[:before]) > 0
+
+
+@pytest.mark.parametrize(
+    ("ending", "outcomes"),
+    [("exit", {End.REFUSED, End.RESET, End.CLOSED_EARLY}), ("reset", {End.RESET}), ("silence", {End.TIMED_OUT})],
+)
+def test_a_server_that_dies_half_way_is_said_to_have_died_and_when(
+    generator: LoadGenerator, ending: Literal["exit", "reset", "silence"], outcomes: set[int]
+) -> None:
+    with KnownServer(Dying(after_s=0.7, ending=ending, ms=5)) as server:
+        began = time.monotonic()
+        run = measured(generator, load_plan(server.port, rate=200, seconds=1.4, timeout_s=0.3))
+        took = time.monotonic() - began
+    assert_died(run, 0.7)
+    assert {error.outcome for error in run.errors} <= outcomes
+    assert sum(failures_by(run)) == pytest.approx(140, abs=80)
+    assert run.latency.count + sum(error.latency.count for error in run.errors) == 280
+    assert took < 1.4 + 0.3 + 3
+
+
+def test_callers_that_wait_do_not_hammer_a_server_that_died(generator: LoadGenerator) -> None:
+    with KnownServer(Dying(after_s=0.7, ending="exit", ms=5)) as server:
+        run = measured(generator, load_plan(server.port, concurrency=4, seconds=1.6, timeout_s=0.3))
+    assert_died(run, 0.7)
+    assert 4 <= sum(failures_by(run)) <= 4 * 0.9 * 100
+
+
+def test_a_server_that_takes_no_new_connections_serves_those_that_it_has(generator: LoadGenerator) -> None:
+    with KnownServer(Dying(after_s=0.3, ending="refuse", ms=5)) as server:
+        run = measured(generator, load_plan(server.port, concurrency=2, seconds=0.8))
+        assert (run.errors, run.generator.connections_opened) == ((), 2)
+        after = measured(generator, load_plan(server.port, rate=50, seconds=0.4))
+    assert only_error(after).outcome == End.REFUSED
+    assert "no-success" in codes(after)
+
+
+def test_the_command_names_the_second_in_which_a_server_died() -> None:
+    with KnownServer(Dying(after_s=0.8, ending="exit", ms=5)) as server:
+        load = ("--rate", "100", "--duration", "1.5s", "--timeout", "0.3s", "--no-self-test", "--warmup", "0s")
+        result = run_bench(server.url, "--protocol", "http", *load)
+    assert result.code == 1
+    assert result.stdout.startswith("INVALID")
+    assert DIED.search(" ".join(result.stdout.split()))
+    assert "connection refused" in result.stdout
+
+
+# a generator that cannot keep up
+
+
+@contextmanager
+def busy_loops(core: int, count: int, priority: int) -> Iterator[None]:
+    """So many processes that take all they get of one core."""
+    loops = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        for loop in loops:
+            os.sched_setaffinity(loop.pid, {core})
+            os.setpriority(os.PRIO_PROCESS, loop.pid, priority)
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def test_a_generator_starved_of_cpu_voids_the_run() -> None:
+    core = max(os.sched_getaffinity(0))
+    with NullServer() as server, LoadGenerator(1) as generator:
+        plan = load_plan(server.port, rate=4_000, seconds=0.5, timeout_s=5)
+        (pid,) = generator.pids
+        os.sched_setaffinity(pid, {core})
+        measured(generator, load_plan(server.port, rate=100, seconds=0.1))  # by now it has its priority
+        with busy_loops(core, 3, os.getpriority(os.PRIO_PROCESS, pid)):
+            run = measured(generator, plan)
+    assert not run.is_valid
+    assert blames_generator(run)
+    assert codes(run) & {"send-lag", "generator-starved", "generator-shortfall"}
+    assert codes(run) <= GENERATOR_CODES | {"overloaded", "unsteady"}, "nothing is wrong with the server"
+    assert run.generator.runqueue_wait_share is not None
+    assert run.generator.runqueue_wait_share > 0.1
+
+
+def test_more_than_a_process_can_send_voids_the_run_and_names_processes() -> None:
+    with NullServer() as server:
+        load = ("--rate", "60000", "--arrivals", "constant", "--duration", "0.2s", "--processes", "1", "--warmup", "0s")
+        result = run_bench(f"http://{server.host}:{server.port}", "--protocol", "http", *load, "--json")
+    run = result.run
+    assert result.code == 1
+    assert blames_generator(run)
+    assert codes(run) >= {"send-lag", "self-test-slow"}
+    assert run.generator.self_test_rate is not None
+    assert 100 < run.generator.self_test_rate < 120_000
+    assert all("--processes" in finding.remedy for finding in run.findings if finding.code in ("send-lag", "self-test"))
+    assert run.offered_rate == pytest.approx(60_000, rel=0.1)
+
+
+# streams
+
+STREAM = reply_rule("openai-chat", "", stream=True)
+
+
+@pytest.mark.parametrize("pieces", ["event", "joined", "split"])
+def test_a_stream_s_times_are_those_of_its_events(
+    generator: LoadGenerator, pieces: Literal["event", "joined", "split"]
+) -> None:
+    """12 tokens and [DONE], 20 ms between two events, or between two pairs of them. Split ones come 1 ms later."""
+    with KnownServer(Events(tokens=12, first_ms=100, token_ms=20, pieces=pieces)) as server:
+        run = measured(generator, load_plan(server.port, rate=40, seconds=0.5, reply=STREAM))
+    assert (run.latency.count, run.errors) == (20, ())
+    assert run.first is not None and run.between is not None and run.pieces_per_s is not None
+    assert run.first.count == 20
+    assert 100 * PRECISION <= run.first.min_ms
+    assert run.first.mean_ms <= 100 + NOISE_MS
+    # Gaps count when they end, and some do so after the last request was due.
+    assert 20 <= run.between.count < 20 * 11
+    steps = 6 if pieces == "joined" else 12
+    total = 100 + 20 * steps
+    assert total * PRECISION <= run.latency.min_ms
+    assert run.latency.mean_ms <= total + 2 * NOISE_MS
+    # From the first token to the last one.
+    between = 20 * (5 if pieces == "joined" else 11) / 11
+    assert between * 0.95 <= run.between.mean_ms <= between + NOISE_MS / 4
+    if pieces == "joined":
+        zeros = run.between.at(50)
+        assert zeros is not None
+        assert zeros.value_ms < 1, "of two that come together the second waits for nothing"
+
+
+@pytest.mark.parametrize(
+    ("ending", "outcome"), [("missing", End.BROKEN_STREAM), ("cut", End.CLOSED_EARLY), ("error", End.BROKEN_STREAM)]
+)
+def test_a_stream_that_does_not_end_as_it_should_is_an_error(
+    generator: LoadGenerator, ending: Literal["missing", "cut", "error"], outcome: End
+) -> None:
+    with KnownServer(Events(tokens=6, first_ms=10, token_ms=2, ending=ending)) as server:
+        run = measured(generator, load_plan(server.port, rate=40, seconds=0.3, reply=STREAM))
+        result = run_bench(server.url, "--protocol", "openai-chat", "--model", "m", "--rate", "10", "--duration", "1s")
+    assert only_error(run).outcome == outcome
+    assert (run.succeeded, run.latency.count) == (0, 0)
+    assert "no-success" in codes(run)
+    # Before any load, one answer is looked at.
+    assert (result.code, result.stdout) == (1, "")
+    wanted = {"missing": "without [DONE]", "cut": "closed before", "error": "holds an error"}
+    assert wanted[ending] in result.stderr
+
+
+def test_the_command_measures_streams() -> None:
+    with KnownServer(Events(tokens=10, first_ms=100, token_ms=20)) as server:
+        load = ("--rate", "40", "--arrivals", "constant", "--duration", "0.8s", "--warmup", "0s", "--no-self-test")
+        result = run_bench(server.url, "--protocol", "openai-chat", "--model", "m", *load, "--json")
+    run = result.run
+    assert result.document is not None
+    assert result.document.targets[0].protocol == "openai-chat"
+    assert run.latency.count == 32
+    assert run.first is not None and run.between is not None
+    assert 100 * PRECISION <= run.first.mean_ms <= 100 + NOISE_MS
+    assert 20 * 0.95 <= run.between.mean_ms <= 20 + NOISE_MS / 4
+    assert 300 * PRECISION <= run.latency.mean_ms <= 300 + 2 * NOISE_MS
