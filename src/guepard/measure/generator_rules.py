@@ -12,6 +12,7 @@ from guepard.measure.results import Finding
 _SENT_SHARE = 0.99
 _BUSY = 0.95
 _STARVED = 0.10
+_BLOCKED = 0.01
 _SELF_TEST_FACTOR = 2.0
 
 
@@ -57,14 +58,17 @@ def _saturated(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _starved(evidence: Evidence) -> Iterator[Finding]:
-    """Waiting for a CPU alone does no harm while the generator is on time, so lag must show as well."""
-    run = evidence.run
-    waited = run.generator.runqueue_wait_share
+    """Waiting for a CPU alone does no harm while the generator is on time, so lag must show as well.
+
+    Or requests that found every connection busy: their answers may have come and not been read. Then latencies are
+    the generator's, and so long that a lag looks little beside them.
+    """
+    generator = evidence.run.generator
+    waited = generator.runqueue_wait_share
     if waited is None or waited <= _STARVED:
         return
-    limit = lag_limit_ms(run)
-    lags = [lag.value_ms for lag in (run.generator.send_lag.at(99), run.generator.loop_lag.at(99)) if lag]
-    if lags and max(lags) > limit / 2:
+    lags = [lag.value_ms for lag in (generator.send_lag.at(99), generator.loop_lag.at(99)) if lag]
+    if lags and (max(lags) > lag_limit_ms(evidence.run) / 2 or generator.blocked_share > _BLOCKED):
         yield Finding(
             code="generator-starved",
             severity="invalid",

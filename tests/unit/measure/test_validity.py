@@ -113,6 +113,17 @@ def test_the_limit_of_the_send_lag_follows_the_latency() -> None:
     assert "1 ms is the most" in found.reason
 
 
+def test_a_starved_generator_is_found_though_its_own_latencies_make_its_lag_look_little() -> None:
+    """Answers that are not read in time keep every connection busy and make latencies long."""
+    slow = latency_of(p50=600.0, p99=900.0)
+    starved = generator_of(runqueue_wait_share=0.3, send_lag=latency_of(p50=4.0, p99=14.0))
+    assert "generator-starved" not in findings(run_of(generator=starved, latency=slow))
+    blocked = msgspec.structs.replace(starved, blocked_share=0.6)
+    assert "generator-starved" in findings(run_of(generator=blocked, latency=slow))
+    at_leisure = msgspec.structs.replace(blocked, runqueue_wait_share=0.05)
+    assert "generator-starved" not in findings(run_of(generator=at_leisure, latency=slow))
+
+
 def test_the_reply_to_death_names_the_second() -> None:
     found = findings(dying(steadiness=UNREST))
     assert found["server-died"].reason.startswith("after second 6 ")
