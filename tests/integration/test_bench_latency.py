@@ -94,7 +94,9 @@ def test_percentiles_are_those_of_the_times_that_were_drawn(generator: LoadGener
         assert known * PRECISION <= percentile(run, percent) <= known + NOISE_MS, percent
     assert drawn.mean() * PRECISION <= run.latency.mean_ms <= drawn.mean() + NOISE_MS
     median = run.latency.at(50)
-    assert median is not None and median.low_ms is not None and median.high_ms is not None
+    assert median is not None
+    assert median.low_ms is not None
+    assert median.high_ms is not None
     assert median.low_ms <= median.value_ms <= median.high_ms
 
 
@@ -103,7 +105,7 @@ def test_a_constant_time_is_every_percentile(generator: LoadGenerator) -> None:
         run = measured(generator, load_plan(server.port, rate=100, seconds=1))
     assert run.latency.count == 100
     assert values(run.latency) == sorted(values(run.latency))
-    assert 100 * PRECISION <= run.latency.min_ms
+    assert run.latency.min_ms >= 100 * PRECISION
     assert run.latency.max_ms <= 100 + 2 * NOISE_MS
     assert percentile(run, 50) <= 100 + NOISE_MS / 2
     assert run.latency.mean_ms <= 100 + NOISE_MS

@@ -6,7 +6,9 @@ from guepard.measure.load.plan import Arrivals, Endpoint, LoadPlan, Payload, Rep
 from guepard.measure.results import Run, Slo
 
 SECOND = 1_000_000_000
-REQUEST = b'POST /infer HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"x":1}'
+REQUEST = (
+    b'POST /infer HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"x":1}'
+)
 
 
 def load_plan(
