@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from guepard.measure.autocorrelation import variance_factor
 from guepard.measure.distributions import fisher_tail, student_probability
 from guepard.measure.results import Steadiness
+from guepard.measure.wording import percent, signed_percent
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -104,13 +105,13 @@ def judge(
     spreads = [_spread(figure, edges) for figure in figures]
     drifts = [_drift(figure, edges) for figure in figures]
     reasons = [
-        f"{figure.name} differs by {spread.share:.0%} of its median between windows, where chance makes "
-        f"{spread.by_chance:.0%}"
+        f"{figure.name} differs by {percent(spread.share)} of its median between windows, where chance makes "
+        f"{percent(spread.by_chance)}"
         for figure, spread in zip(figures, spreads, strict=True)
         if spread.is_real
     ]
     reasons += [
-        f"{figure.name} changes by {drift:+.0%} from the first to the last third"
+        f"{figure.name} changes by {signed_percent(drift)} from the first to the last third"
         for figure, (drift, is_real) in zip(figures, drifts, strict=True)
         if is_real
     ]
@@ -118,8 +119,8 @@ def judge(
     says = f"unsteady {over}: {'; '.join(reasons)}"
     if not reasons:
         says = (
-            f"steady {over}: throughput differs by {spreads[0].share:.0%} of its median, {percentile.name} by "
-            f"{spreads[1].share:.0%}, no more than a steady server's would"
+            f"steady {over}: throughput differs by {percent(spreads[0].share)} of its median between "
+            f"windows, {percentile.name} by {percent(spreads[1].share)}, no more than a steady server's would"
         )
     return Steadiness(
         is_steady=not reasons,
