@@ -4,16 +4,18 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from guepard.bench.capacity import Capacity, probe_capacity, usual_rate
+from guepard.bench.capacity import Capacity, common_rate, probe_capacity, usual_rate
 from guepard.bench.find_max import SearchPlan, find_max
 from guepard.bench.load_plans import arrivals_at, closed_loop, open_loop, rows_of, scenario_of
 from guepard.bench.scenarios import figure_of
 from guepard.bench.subject import Subject
+from guepard.bench.turns import take_turns
 from guepard.core.errors import GuepardError
 from guepard.measure.load.plan import Arrivals
 from guepard.measure.results import Comparison, Edge, Run, Slo
 from guepard.measure.saturation import is_hopeless
 from guepard.settings.bench_options import BenchOptions
+from guepard.settings.bench_words import Rate
 
 _NS = 1_000_000_000
 _SEARCH_RUN_S = 5.0
@@ -34,11 +36,12 @@ class NothingSucceeded(GuepardError):
 
 
 class Asking:
-    """One question. `say` is told what is found on the way."""
+    """One question. `runs` are those that were measured; `say` is told what is found on the way."""
 
-    def __init__(self, options: BenchOptions, slo: Slo | None, say: Say) -> None:
+    def __init__(self, options: BenchOptions, slo: Slo | None, runs: list[Run], say: Say) -> None:
         self._options = options
         self._slo = slo
+        self._runs = runs
         self._say = say
         self.answers = Answers()
 
@@ -47,7 +50,9 @@ class Asking:
         scenario = scenario_of(self._options)
         if scenario is not None:
             self.answers.scenario = scenario.name
-        if self._options.question.find_max is not None:
+        if len(subjects) > 1:
+            self._compare(subjects)
+        elif self._options.question.find_max is not None:
             self._find_max(subjects[0])
         elif scenario is not None and scenario.concurrency:
             concurrency = self._options.load.concurrency or scenario.concurrency
@@ -85,6 +90,29 @@ class Asking:
                 "measure all the same with --rate or --concurrency"
             )
         return capacity
+
+    def _compare(self, subjects: list[Subject]) -> None:
+        options = self._options
+        concurrency, rate = options.load.concurrency, options.load.rate
+        if concurrency is None and rate is None:
+            one, other = (self._capacity(subject) for subject in subjects)
+            rate = Rate(common_rate(one, other))
+            self._say(f"A takes {one.rate:,.4g}/s and B {other.rate:,.4g}/s; both are measured at {float(rate):,.4g}/s")
+
+        def measure(side: int, index: int) -> Run:
+            plan = subjects[side].plan
+            if concurrency is not None:
+                plan = closed_loop(plan, concurrency)
+            else:
+                plan = open_loop(plan, arrivals_at(options, float(rate or 0)))
+            name = f"{'AB'[side]}{index + 1}"
+            return subjects[side].measure(plan, name=name, step=f"turn {name} of {options.question.blocks}")
+
+        turns = take_turns(
+            measure, blocks=options.question.blocks, slo_percent=self._slo.percent if self._slo else None
+        )
+        self._runs[:] = turns.runs
+        self.answers.comparisons = turns.comparisons
 
     def _find_max(self, subject: Subject) -> None:
         assert self._slo is not None

@@ -77,7 +77,7 @@ def _measured(
     with ExitStack() as stack:
         view = stack.enter_context(LiveView(stderr))
         measurement = Measurement(options, slo=slo, stack=stack, open_model=open_model, show=view.show, say=view.note)
-        asking = Asking(options, slo, view.note)
+        asking = Asking(options, slo, measurement.runs, view.note)
         interrupted = False
         try:
             subjects.append(measurement.open(options.target, 0))

@@ -61,7 +61,7 @@ def analyse(
         is_valid=True,
         findings=(),
         window=window,
-        steadiness=judge(*observation.successes.columns(), *_in_ns(window), slo_percent / 100),
+        steadiness=judge(*observation.successes.columns(), _in_ns(window), slo_percent / 100),
         offered=totals.offered,
         succeeded=totals.succeeded,
         failed=totals.failed_count,

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guepard.measure.distributions import student_quantile
+from guepard.measure.figures import change_text, share_text
 from guepard.measure.results import Comparison, Estimate
-from guepard.measure.wording import percent, signed_percent
 
 Floats = NDArray[np.float64]
 
@@ -76,11 +76,11 @@ def compare(
     if low > 0 or high < 0:
         verdict = "slower" if (low > 0) == (better == "lower") else "faster"
         ends = sorted((abs(low), abs(high)))
-        says = f"{metric}: B is {percent(abs(value))} {verdict} (95 % interval {_interval(*ends)})"
+        says = f"{metric}: B is {share_text(abs(value))} {verdict} (95 % interval {_interval(*ends)})"
     else:
         says = (
-            f"{metric}: cannot tell: the difference is between {signed_percent(low)} and {signed_percent(high)}; "
-            f"{blocks} blocks could show {percent(math.expm1(reach.detectable))} or more"
+            f"{metric}: cannot tell: the difference is between {change_text(low)} and {change_text(high)}; "
+            f"{blocks} blocks could show {share_text(math.expm1(reach.detectable))} or more"
         )
     return Comparison(
         metric=metric,
@@ -121,4 +121,4 @@ def _untold(metric: str, ratios: Floats, blocks: int, reason: str) -> Comparison
 
 def _interval(low: float, high: float) -> str:
     """`5.1 to 9.4 %`."""
-    return f"{percent(low).removesuffix(' %')} to {percent(high)}"
+    return f"{share_text(low).removesuffix(' %')} to {share_text(high)}"

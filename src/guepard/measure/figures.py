@@ -24,6 +24,11 @@ def share_text(share: float) -> str:
     return f"{digits(share * 100)} %"
 
 
+def change_text(share: float) -> str:
+    """+3 %, -2.5 %."""
+    return f"{'+' if share > 0 else ''}{share_text(share)}"
+
+
 def percentile_text(percent: float) -> str:
     """p99, p99.9."""
     return f"p{percent:g}"

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from guepard.measure.autocorrelation import variance_factor
 from guepard.measure.distributions import fisher_tail, student_probability
+from guepard.measure.figures import change_text, percentile_text, share_text
 from guepard.measure.results import Steadiness
-from guepard.measure.wording import percent, signed_percent
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -64,7 +64,7 @@ class _Spread(NamedTuple):
 
 
 def judge(
-    ended_ns: Integers, due_ns: Integers, latency_ns: Integers, start_ns: int, end_ns: int, q: float
+    ended_ns: Integers, due_ns: Integers, latency_ns: Integers, window_ns: tuple[int, int], q: float
 ) -> Steadiness:
     """Whether throughput and the q-quantile of latency held still between two points of time.
 
@@ -83,6 +83,7 @@ def judge(
         successive differences, J. von Neumann et al., "The mean square successive difference", Annals of Mathematical
         Statistics 12 (1941).
     """
+    start_ns, end_ns = window_ns
     ends = np.sort(ended_ns[(ended_ns >= start_ns) & (ended_ns < end_ns)])
     is_due = (due_ns >= start_ns) & (due_ns < end_ns)
     order = np.argsort(due_ns[is_due], kind="stable")
@@ -105,13 +106,13 @@ def judge(
     spreads = [_spread(figure, edges) for figure in figures]
     drifts = [_drift(figure, edges) for figure in figures]
     reasons = [
-        f"{figure.name} differs by {percent(spread.share)} of its median between windows, where chance makes "
-        f"{percent(spread.by_chance)}"
+        f"{figure.name} differs by {share_text(spread.share)} of its median between windows, where chance makes "
+        f"{share_text(spread.by_chance)}"
         for figure, spread in zip(figures, spreads, strict=True)
         if spread.is_real
     ]
     reasons += [
-        f"{figure.name} changes by {signed_percent(drift)} from the first to the last third"
+        f"{figure.name} changes by {change_text(drift)} from the first to the last third"
         for figure, (drift, is_real) in zip(figures, drifts, strict=True)
         if is_real
     ]
@@ -119,8 +120,8 @@ def judge(
     says = f"unsteady {over}: {'; '.join(reasons)}"
     if not reasons:
         says = (
-            f"steady {over}: throughput differs by {percent(spreads[0].share)} of its median between "
-            f"windows, {percentile.name} by {percent(spreads[1].share)}, no more than a steady server's would"
+            f"steady {over}: throughput differs by {share_text(spreads[0].share)} of its median between "
+            f"windows, {percentile.name} by {share_text(spreads[1].share)}, no more than a steady server's would"
         )
     return Steadiness(
         is_steady=not reasons,
@@ -135,7 +136,7 @@ def _percentile(due: Integers, latency: Integers, counts: Integers, edges: Integ
     """The q-quantile, with how many more than expected are slower than it in each part."""
     slow = latency > _quantile(latency, q)
     beyond = np.diff(np.concatenate([[0], slow.cumsum()])[np.searchsorted(due, edges)])
-    return _Figure(f"p{100 * q:g}", beyond - slow.mean() * counts, _Value(due, latency, q))
+    return _Figure(percentile_text(100 * q), beyond - slow.mean() * counts, _Value(due, latency, q))
 
 
 def _spread(figure: _Figure, edges: Integers) -> _Spread:
