@@ -30,7 +30,7 @@ def _questions(document: Document, baseline: Document) -> list[tuple[str, str | 
     again = "measure the baseline again with --out"
     return [
         ("the question", _question(document), _question(baseline), "use the options that made the baseline"),
-        ("the scenario", document.scenario, baseline.scenario, "use the options that made the baseline"),
+        ("the scenario", _scenario(document), _scenario(baseline), "use the options that made the baseline"),
         ("the goal", _goal(document), _goal(baseline), "write the baseline's --slo or --find-max"),
         ("the protocol", _protocol(document), _protocol(baseline), "write the baseline's --protocol"),
         ("the order of inputs", document.payloads.order, baseline.payloads.order, "write the baseline's --inputs"),
@@ -47,6 +47,11 @@ def _question(document: Document) -> str:
     if document.comparisons:
         return "--compare"
     return "--find-max" if document.edge is not None else "one load"
+
+
+def _scenario(document: Document) -> str | None:
+    """Its name; what it came to may follow."""
+    return document.scenario.partition(":")[0] if document.scenario else None
 
 
 def _goal(document: Document) -> str | None:

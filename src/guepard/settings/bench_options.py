@@ -153,7 +153,7 @@ class QuestionOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
         str | None, Meta(description="Measure this target too, in turns, and say which is faster."), Metavar("TARGET")
     ] = None
     blocks: Annotated[
-        Annotated[int, Meta(ge=2, le=1_000)],
+        Annotated[int, Meta(ge=5, le=1_000)],
         Meta(description="Turns of each side of --compare; --duration is that of one."),
         Metavar("N"),
     ] = 10

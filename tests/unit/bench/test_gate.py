@@ -234,6 +234,11 @@ def test_what_did_not_measure_the_same_is_refused(changes: dict[str, Any], fragm
     assert fragment in str(caught.value)
 
 
+def test_a_scenario_is_the_same_whatever_it_came_to() -> None:
+    now, before = (document_of(scenario=f"single-stream: p90 {value} ms") for value in (12, 14))
+    assert all(gate.passed for gate in hold_gate(now, before, 0.1))
+
+
 def test_another_number_of_callers_is_refused() -> None:
     more = document_of(run_of(load=msgspec.structs.replace(CLOSED, concurrency=32)))
     with pytest.raises(ConfigurationError, match="32 callers, in the baseline 16; write --concurrency 16"):

@@ -133,7 +133,7 @@ def test_goals_and_shares_are_given_back_as_they_were_written() -> None:
         ({"processes": "0"}, "--processes: expected"),
         ({"protocol": "ftp"}, "--protocol: expected one of auto, oip-json"),
         ({"scenario": "edge"}, "--scenario: expected one of single-stream"),
-        ({"blocks": "1", "compare": "http://b"}, "--blocks: expected an integer from 2 to 1000"),
+        ({"blocks": "4", "compare": "http://b"}, "--blocks: expected an integer from 5 to 1000"),
         ({"expect": "("}, "--expect (: no regular expression"),
     ],
 )
