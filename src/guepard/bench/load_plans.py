@@ -23,7 +23,7 @@ def base_plan(options: BenchOptions, prepared: PreparedTarget, processes: int) -
     return LoadPlan(
         endpoint=prepared.endpoint,
         payloads=prepared.payloads,
-        order=PayloadOrder(kind=load.inputs.kind, exponent=load.inputs.exponent),
+        order=order_of(options, prepared),
         requests=load.requests or 0,
         duration_ns=int(options.duration),
         timeout_ns=int(options.request.timeout),
@@ -33,6 +33,17 @@ def base_plan(options: BenchOptions, prepared: PreparedTarget, processes: int) -
         seed=load.seed,
         is_head=prepared.is_head,
     )
+
+
+def order_of(options: BenchOptions, prepared: PreparedTarget) -> PayloadOrder:
+    """What was asked for. Otherwise nothing is sent twice, lest a cache answers; but samples are sent as they are."""
+    inputs = options.load.inputs
+    if inputs is not None:
+        return PayloadOrder(kind=inputs.kind, exponent=inputs.exponent)
+    request = options.request
+    is_given = any(each is not None for each in (request.data, request.body, request.curl, request.openapi))
+    is_made = not is_given and any(payload.spot for payload in prepared.payloads)
+    return PayloadOrder(kind="unique" if is_made else "cycle")
 
 
 def open_loop(plan: LoadPlan, arrivals: Arrivals, duration_s: float | None = None) -> LoadPlan:

@@ -38,6 +38,18 @@ class Verdict:
         return tuple(pair for pair in self.findings if pair[1] is not self.cause)
 
 
+def by_code(findings: Sequence[tuple[str, Finding]]) -> list[tuple[tuple[str, ...], Finding]]:
+    """The first finding of each code and severity, with the names of all runs that have one: many runs mostly share
+    their findings, but for the figures."""
+    first: dict[tuple[str, str], Finding] = {}
+    names: dict[tuple[str, str], list[str]] = {}
+    for name, finding in findings:
+        key = (finding.severity, finding.code)
+        first.setdefault(key, finding)
+        names.setdefault(key, []).append(name)
+    return [(tuple(names[key]), finding) for key, finding in first.items()]
+
+
 def headline_run(document: Document) -> Run | None:
     """The run whose figures are shown first: of a search, the one at the rate that was found.
 

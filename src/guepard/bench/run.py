@@ -102,7 +102,7 @@ def _measured(
             count=len(payloads),
             mean_bytes=sum(len(payload.data) for payload in payloads) / len(payloads),
             sha256=subjects[0].prepared.sha256,
-            order=str(options.load.inputs),
+            order=str(subjects[0].plan.order),
         ),
         slo=slo,
         runs=tuple(_with_scenario(run, options) for run in measurement.runs),

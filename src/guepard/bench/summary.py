@@ -8,7 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
 from guepard.bench import figures
-from guepard.bench.reading import asked_rate, edge_says, headline, headline_run, payloads_say, run_state, sides, verdict
+from guepard.bench.reading import (
+    asked_rate,
+    by_code,
+    edge_says,
+    headline,
+    headline_run,
+    payloads_say,
+    run_state,
+    sides,
+    verdict,
+)
 from guepard.bench.run_summary import run_blocks, value_at
 from guepard.bench.side_summary import side_blocks
 from guepard.bench.terminal import Ink, is_terminal, terminal_size, wants_colour, write_text
@@ -48,13 +58,17 @@ def _verdict(document: Document, ink: Ink, width: int) -> Iterator[str]:
     yield from rest
     if found.remedy:
         yield from wrapped(f"remedy: {found.remedy}", width, indent="  ")
-    for name, finding in found.others:
-        where = f" ({figures.one_line(name, 40)})" if len(document.runs) > 1 else ""
+    for names, finding in by_code(found.others):
+        where = f" ({figures.one_line(_names(names), 40)})" if len(document.runs) > 1 else ""
         first, *rest = wrapped(f"{finding.severity}{where}: {finding.reason}", width, indent="  ")
         yield ink.faint(first) if finding.severity == "note" else ink.warning(first)
         yield from rest
         if finding.remedy:
             yield from wrapped(f"remedy: {finding.remedy}", width, indent="    ")
+
+
+def _names(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 def _blocks(document: Document, ink: Ink, width: int) -> Iterator[Block]:

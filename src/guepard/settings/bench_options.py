@@ -103,13 +103,14 @@ class LoadOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True)
         Metavar("PATTERN"),
     ] = Pattern("poisson")
     inputs: Annotated[
-        Order,
+        Order | None,
         Meta(
             description="Which sample a request sends: cycle (one after the other), unique (none twice), zipf:EXPONENT "
             "(some far more often)."
         ),
         Metavar("ORDER"),
-    ] = Order("cycle")
+        DefaultText("unique where inputs are made, cycle for samples"),
+    ] = None
     duration: Annotated[
         Duration | None,
         Meta(

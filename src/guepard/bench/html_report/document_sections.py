@@ -9,6 +9,7 @@ from guepard.bench.reading import (
     Side,
     Verdict,
     asked_rate,
+    by_code,
     edge_says,
     headline,
     headline_run,
@@ -78,13 +79,16 @@ def banner(document: Document, found: Verdict) -> Markup:
 
 
 def findings_table(found: Verdict, *, is_of_many: bool) -> Markup:
-    """What limits the figures, worst first. Equal findings of several runs are one row."""
-    rows: dict[tuple[str, str, str, str], list[str]] = {}
-    for name, finding in found.findings:
-        rows.setdefault((finding.severity, finding.code, finding.reason, finding.remedy), []).append(name)
+    """What limits the figures, worst first, a row for each code; its figures are those of the first run that has it."""
     cells = [
-        [_pill(severity), tag("code", code), reason, remedy, *([_names(names)] if is_of_many else [])]
-        for (severity, code, reason, remedy), names in rows.items()
+        [
+            _pill(finding.severity),
+            tag("code", finding.code),
+            finding.reason,
+            finding.remedy,
+            *([_names(names)] if is_of_many else []),
+        ]
+        for names, finding in by_code(found.findings)
     ]
     head = ["", "finding", "reason", "remedy", *(["runs"] if is_of_many else [])]
     return table(head, cells, caption="Findings")

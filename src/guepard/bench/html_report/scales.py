@@ -12,6 +12,9 @@ from typing import Protocol
 from guepard.bench import figures
 
 
+_RESOLUTION = 1e-12
+
+
 @dataclass(frozen=True, slots=True)
 class Tick:
     value: float
@@ -46,6 +49,9 @@ class Linear:
 
     def ticks(self, most: int) -> list[Tick]:
         step = nice_step((self.high - self.low) / max(most, 1))
+        if step < _RESOLUTION * max(abs(self.low), abs(self.high)):
+            # What lies closer together than floats can tell apart is one mark.
+            return [Tick(self.low, self._label(self.low))]
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
         return [Tick(value, self._label(value)) for value in (_round(n * step, step) for n in range(first, last + 1))]

@@ -52,6 +52,9 @@ class PayloadOrder(Struct, frozen=True, kw_only=True):
     kind: Literal["cycle", "unique", "zipf"] = "cycle"
     exponent: float = 1.0
 
+    def __str__(self) -> str:
+        return f"zipf:{self.exponent:g}" if self.kind == "zipf" else self.kind
+
 
 class Arrivals(Struct, frozen=True, kw_only=True):
     """Intended send times of an open loop.
