@@ -19,9 +19,18 @@ from guepard.measure.load.plan import ReplyRule
 from guepard.measure.results import ErrorCount, Run, Slo
 from guepard.measure.validity import GENERATOR_CODES, blames_generator
 from tests.services.bench_command import BenchResult, codes, run_bench, undisturbed
-from tests.services.known_behaviours import Closing, Dying, EarlyClose, Errors, Events, Garbage, Redirecting
+from tests.services.known_behaviours import (
+    AnyBehaviour,
+    Closing,
+    Dying,
+    EarlyClose,
+    Errors,
+    Events,
+    Garbage,
+    Redirecting,
+)
 from tests.services.known_servers import KnownServer
-from tests.services.measured_runs import load_plan, measured, percentile
+from tests.services.measured_runs import load_plan, measured, measured_at_once, percentile
 
 NOISE_MS = 40.0
 """What other work on the machine may add to a latency."""
@@ -47,9 +56,9 @@ def test_fast_errors_never_look_like_speed() -> None:
     def measure(*options: str) -> BenchResult:
         with KnownServer(Errors(kind="status", share=0.3, error_ms=1, ms=200)) as server:
             load = ("--rate", "100", "--arrivals", "constant", "--duration", "1.5s", "--warmup", "0s", "--no-self-test")
-            return run_bench(server.url, "--protocol", "http", *load, "--slo", "p50=400ms", "--json", *options)
+            return run_bench(server.url, "--protocol", "http", *load, "--json", *options)
 
-    result = measure()
+    result = measure("--slo", "p50=400ms")
     run = result.run
     assert result.code == 1
     assert not run.is_valid
@@ -57,6 +66,7 @@ def test_fast_errors_never_look_like_speed() -> None:
     assert "HTTP 429" in finding.reason
     assert "--max-errors" in finding.remedy
     assert_errors_apart(run)
+    assert run.goodput == pytest.approx(70, rel=0.05)
 
     forgiven = undisturbed(lambda: measure("--max-errors", "40%"), pardoned=frozenset(("unsteady",)))
     assert_errors_apart(forgiven.run)
@@ -78,7 +88,6 @@ def assert_errors_apart(run: Run) -> None:
     assert percentile(run, 50) <= 200 + NOISE_MS
     # What was due in the last 200 ms succeeds after the end.
     assert 70 * 0.8 <= run.throughput.value <= 70 * 1.03
-    assert run.goodput == pytest.approx(70, rel=0.05)
 
 
 def test_no_answer_in_time_is_an_error_of_its_own(generator: LoadGenerator) -> None:
@@ -112,24 +121,20 @@ def test_a_200_that_tells_of_an_error_is_one_where_its_body_is_expected_otherwis
     assert (believed.errors, believed.latency.count) == ((), 100)
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "outcome"),
-    [
+def test_nothing_succeeds_where_nothing_is_answered() -> None:
+    behaviours: list[tuple[AnyBehaviour, int]] = [
         (Garbage(), End.MALFORMED),
         (EarlyClose(sent="nothing"), End.RESET),
         (EarlyClose(sent="half"), End.CLOSED_EARLY),
         (Redirecting(), 307),
-    ],
-)
-def test_nothing_succeeds_where_nothing_is_answered(
-    generator: LoadGenerator, behaviour: Garbage | EarlyClose | Redirecting, outcome: int
-) -> None:
-    with KnownServer(behaviour) as server:
-        run = measured(generator, load_plan(server.port, rate=50, seconds=0.4))
-    assert only_error(run).outcome == outcome
-    assert (run.succeeded, run.failed, run.latency.count) == (0, 20, 0)
-    assert "no-success" in codes(run)
-    assert run.throughput.value == 0
+    ]
+    runs = measured_at_once(*((behaviour, {"rate": 50, "seconds": 0.4}) for behaviour, _ in behaviours))
+    for run, (_, outcome) in zip(runs, behaviours, strict=True):
+        assert only_error(run).outcome == outcome
+        assert (run.succeeded, run.failed, run.latency.count) == (0, 20, 0)
+        assert "no-success" in codes(run)
+        assert run.throughput.value == 0
+    assert "redirects" in codes(runs[-1], "warning")
 
 
 def test_connections_that_are_not_kept_are_told(generator: LoadGenerator) -> None:
@@ -159,29 +164,27 @@ def assert_died(run: Run, at_s: float) -> None:
     assert sum(piece.succeeded for piece in run.slices[:before]) > 0
 
 
-@pytest.mark.parametrize(
-    ("ending", "outcomes"),
-    [("exit", {End.REFUSED, End.RESET, End.CLOSED_EARLY}), ("reset", {End.RESET}), ("silence", {End.TIMED_OUT})],
-)
-def test_a_server_that_dies_half_way_is_said_to_have_died_and_when(
-    generator: LoadGenerator, ending: Literal["exit", "reset", "silence"], outcomes: set[int]
-) -> None:
-    with KnownServer(Dying(after_s=0.7, ending=ending, ms=5)) as server:
-        began = time.monotonic()
-        run = measured(generator, load_plan(server.port, rate=200, seconds=1.4, timeout_s=0.3))
-        took = time.monotonic() - began
-    assert_died(run, 0.7)
-    assert {error.outcome for error in run.errors} <= outcomes
-    assert sum(failures_by(run)) == pytest.approx(140, abs=80)
-    assert run.latency.count + sum(error.latency.count for error in run.errors) == 280
-    assert took < 1.4 + 0.3 + 3
-
-
-def test_callers_that_wait_do_not_hammer_a_server_that_died(generator: LoadGenerator) -> None:
-    with KnownServer(Dying(after_s=0.7, ending="exit", ms=5)) as server:
-        run = measured(generator, load_plan(server.port, concurrency=4, seconds=1.6, timeout_s=0.3))
-    assert_died(run, 0.7)
-    assert 4 <= sum(failures_by(run)) <= 4 * 0.9 * 100
+def test_a_server_that_dies_half_way_is_said_to_have_died_and_when() -> None:
+    endings: dict[Literal["exit", "reset", "silence"], set[int]] = {
+        "exit": {End.REFUSED, End.RESET, End.CLOSED_EARLY},
+        "reset": {End.RESET},
+        "silence": {End.TIMED_OUT},
+    }
+    load = {"seconds": 1.4, "timeout_s": 0.3}
+    began = time.monotonic()
+    *runs, callers = measured_at_once(
+        *((Dying(after_s=0.7, ending=ending, ms=5), load | {"rate": 200}) for ending in endings),
+        (Dying(after_s=0.7, ending="exit", ms=5), load | {"concurrency": 4}),
+    )
+    assert time.monotonic() - began < 1.4 + 0.3 + 8, "nothing hangs"
+    for run, outcomes in zip(runs, endings.values(), strict=True):
+        assert_died(run, 0.7)
+        assert {error.outcome for error in run.errors} <= outcomes
+        assert run.latency.count + sum(error.latency.count for error in run.errors) == 280
+        assert sum(failures_by(run)) == pytest.approx(140, abs=80)
+    # Callers that wait would count a hundred thousand refusals, if they did not pause.
+    assert_died(callers, 0.7)
+    assert 4 <= sum(failures_by(callers)) <= 4 * 0.7 * 100
 
 
 def test_a_server_that_takes_no_new_connections_serves_those_that_it_has(generator: LoadGenerator) -> None:
@@ -257,51 +260,45 @@ def test_more_than_a_process_can_send_voids_the_run_and_names_processes() -> Non
 STREAM = reply_rule("openai-chat", "", stream=True)
 
 
-@pytest.mark.parametrize("pieces", ["event", "joined", "split"])
-def test_a_stream_s_times_are_those_of_its_events(
-    generator: LoadGenerator, pieces: Literal["event", "joined", "split"]
-) -> None:
+def test_a_stream_s_times_are_those_of_its_events() -> None:
     """12 tokens and [DONE], 20 ms between two events, or between two pairs of them. Split ones come 1 ms later."""
-    with KnownServer(Events(tokens=12, first_ms=100, token_ms=20, pieces=pieces)) as server:
-        run = measured(generator, load_plan(server.port, rate=40, seconds=0.5, reply=STREAM))
-    assert (run.latency.count, run.errors) == (20, ())
-    assert run.first is not None
-    assert run.between is not None
-    assert run.pieces_per_s is not None
-    assert run.first.count == 20
-    assert run.first.min_ms >= 100 * PRECISION
-    assert run.first.mean_ms <= 100 + NOISE_MS
-    # Gaps count when they end, and some do so after the last request was due.
-    assert 20 <= run.between.count < 20 * 11
-    steps = 6 if pieces == "joined" else 12
-    total = 100 + 20 * steps
-    assert total * PRECISION <= run.latency.min_ms
-    assert run.latency.mean_ms <= total + 2 * NOISE_MS
-    # From the first token to the last one.
-    between = 20 * (5 if pieces == "joined" else 11) / 11
-    assert between * 0.95 <= run.between.mean_ms <= between + NOISE_MS / 4
-    if pieces == "joined":
-        zeros = run.between.at(50)
-        assert zeros is not None
-        assert zeros.value_ms < 1, "of two that come together the second waits for nothing"
+    kinds: tuple[Literal["event", "joined", "split"], ...] = ("event", "joined", "split")
+    load = {"rate": 40, "seconds": 0.5, "reply": STREAM}
+    runs = measured_at_once(*((Events(tokens=12, first_ms=100, token_ms=20, pieces=kind), load) for kind in kinds))
+    for kind, run in zip(kinds, runs, strict=True):
+        assert (run.latency.count, run.errors) == (20, ())
+        assert run.first is not None
+        assert run.between is not None
+        assert run.pieces_per_s is not None
+        assert run.first.count == 20
+        assert run.first.min_ms >= 100 * PRECISION
+        assert run.first.mean_ms <= 100 + NOISE_MS
+        total = 100 + 20 * (6 if kind == "joined" else 12)
+        assert total * PRECISION <= run.latency.min_ms
+        assert run.latency.mean_ms <= total + 2 * NOISE_MS
+        # Gaps count when they end, and some do so after the last request was due.
+        assert 20 <= run.between.count < 20 * 11
+        median = run.between.at(50)
+        assert median is not None
+        if kind == "joined":
+            assert median.value_ms < 1, "of two that come together the second waits for nothing"
+            assert run.between.max_ms >= 20 * PRECISION
+        else:
+            assert 20 * 0.95 <= median.value_ms <= 20 + NOISE_MS / 4
 
 
-@pytest.mark.parametrize(
-    ("ending", "outcome"), [("missing", End.BROKEN_STREAM), ("cut", End.CLOSED_EARLY), ("error", End.BROKEN_STREAM)]
-)
-def test_a_stream_that_does_not_end_as_it_should_is_an_error(
-    generator: LoadGenerator, ending: Literal["missing", "cut", "error"], outcome: End
-) -> None:
-    with KnownServer(Events(tokens=6, first_ms=10, token_ms=2, ending=ending)) as server:
-        run = measured(generator, load_plan(server.port, rate=40, seconds=0.3, reply=STREAM))
-        result = run_bench(server.url, "--protocol", "openai-chat", "--model", "m", "--rate", "10", "--duration", "1s")
-    assert only_error(run).outcome == outcome
-    assert (run.succeeded, run.latency.count) == (0, 0)
-    assert "no-success" in codes(run)
-    # Before any load, one answer is looked at.
-    assert (result.code, result.stdout) == (1, "")
-    wanted = {"missing": "without [DONE]", "cut": "closed before", "error": "holds an error"}
-    assert wanted[ending] in result.stderr
+def test_a_stream_that_does_not_end_as_it_should_is_an_error() -> None:
+    endings: dict[Literal["missing", "cut", "error"], End] = {
+        "missing": End.BROKEN_STREAM,
+        "cut": End.CLOSED_EARLY,
+        "error": End.BROKEN_STREAM,
+    }
+    load = {"rate": 40, "seconds": 0.3, "reply": STREAM}
+    runs = measured_at_once(*((Events(tokens=6, first_ms=10, token_ms=2, ending=ending), load) for ending in endings))
+    for run, outcome in zip(runs, endings.values(), strict=True):
+        assert only_error(run).outcome == outcome
+        assert (run.succeeded, run.latency.count) == (0, 0)
+        assert "no-success" in codes(run)
 
 
 def test_the_command_measures_streams() -> None:

@@ -11,14 +11,12 @@ from guepard.measure.results import Latency, Run
 from tests.services.bench_command import codes
 from tests.services.known_behaviours import Cycle, Lognormal, Sleep, Slow, Stall
 from tests.services.known_servers import KnownServer
-from tests.services.measured_runs import load_plan, measured, percentile
+from tests.services.measured_runs import load_plan, measured, measured_at_once, percentile
 
 NOISE_MS = 40.0
 """What other work on the machine may add to a latency; nothing takes anything away from it."""
 PRECISION = 0.999
 """A histogram's values are right to a thousandth."""
-
-STALL = Stall(every_s=1.5, for_s=0.3, ms=1.0)
 
 
 def values(latency: Latency) -> list[float]:
@@ -29,43 +27,38 @@ def values(latency: Latency) -> list[float]:
 # a server that stalls
 
 
-def test_a_stall_is_seen_by_those_who_wait_for_it(generator: LoadGenerator) -> None:
+def test_a_stall_is_seen_and_a_closed_loop_hides_it() -> None:
     """A fifth of the requests are due in a stall of 300 ms, and wait for its end: q of all wait longer than
     300 ms (1 - q / 0.2)."""
-    with KnownServer(STALL) as server:
-        run = measured(generator, load_plan(server.port, rate=200, seconds=3))
-    assert run.latency.count == 600
-    assert 285 * 0.97 <= percentile(run, 99) <= 285 + NOISE_MS
-    assert 225 * 0.95 <= percentile(run, 95) <= 225 + NOISE_MS
-    assert 150 * 0.9 <= percentile(run, 90) <= 150 + NOISE_MS
-    assert percentile(run, 75) < NOISE_MS
-    assert 295 <= run.latency.max_ms <= 300 + 2 * NOISE_MS
-    assert 30 * 0.9 <= run.latency.mean_ms <= 30 + NOISE_MS / 2
-    # A pause is neither the end nor an overload.
-    assert not codes(run) & {"server-died", "overloaded", "errors"}
+    stall = Stall(every_s=1.5, for_s=0.3, ms=2.0)
+    open_loop, closed_loop, few_connections = measured_at_once(
+        (stall, {"rate": 200, "seconds": 3}),
+        (stall, {"concurrency": 2, "seconds": 3}),
+        (stall, {"rate": 200, "seconds": 3, "connections": 2}),
+    )
+    assert open_loop.latency.count == 600
+    assert 285 * 0.97 <= percentile(open_loop, 99) <= 285 + NOISE_MS
+    assert 225 * 0.95 <= percentile(open_loop, 95) <= 225 + NOISE_MS
+    assert 150 * 0.9 <= percentile(open_loop, 90) <= 150 + NOISE_MS
+    assert percentile(open_loop, 75) < NOISE_MS
+    assert 295 <= open_loop.latency.max_ms <= 300 + 2 * NOISE_MS
+    assert 30 * 0.9 <= open_loop.latency.mean_ms <= 30 + NOISE_MS / 2
+    assert not codes(open_loop) & {"server-died", "overloaded", "errors"}, "a pause is neither the end nor an overload"
 
+    # Two requests meet each stall, of hundreds.
+    assert closed_loop.latency.count > 400
+    assert percentile(closed_loop, 99) < 285 / 3
+    assert closed_loop.latency.max_ms >= 290
+    assert "closed-loop" in codes(closed_loop, "note")
 
-def test_a_closed_loop_hides_a_stall_and_says_that_it_may(generator: LoadGenerator) -> None:
-    with KnownServer(STALL) as server:
-        run = measured(generator, load_plan(server.port, concurrency=2, seconds=3))
-    # Two requests meet each stall, of some thousand.
-    assert run.latency.count > 400
-    assert percentile(run, 99) < 285 / 3
-    assert run.latency.max_ms >= 290
-    assert "closed-loop" in codes(run, "note")
-
-
-def test_few_connections_hide_a_stall_from_the_service_time_alone(generator: LoadGenerator) -> None:
-    """What waits for a connection is not sent yet: only the latency from the intended time knows of it."""
-    with KnownServer(STALL) as server:
-        run = measured(generator, load_plan(server.port, rate=200, seconds=3, connections=2))
-    service = run.service.at(99)
+    # What waits for a connection is not sent yet: only the latency from the intended time knows of it.
+    service = few_connections.service.at(99)
     assert service is not None
     assert service.value_ms < 285 / 3
-    assert 285 * 0.97 <= percentile(run, 99) <= 285 + 2 * NOISE_MS
-    assert run.generator.blocked_share >= 0.15
-    assert "connections-busy" in codes(run, "warning")
-    assert "generator-shortfall" not in codes(run)
+    assert 285 * 0.97 <= percentile(few_connections, 99) <= 285 + 2 * NOISE_MS
+    assert few_connections.generator.blocked_share >= 0.15
+    assert "connections-busy" in codes(few_connections, "warning")
+    assert "generator-shortfall" not in codes(few_connections)
 
 
 @pytest.mark.slow
@@ -83,10 +76,11 @@ def test_a_stall_of_one_second_in_five(generator: LoadGenerator) -> None:
 # a server whose times are drawn from a distribution
 
 
-def test_percentiles_are_those_of_the_times_that_were_drawn(generator: LoadGenerator) -> None:
+def test_percentiles_are_those_of_the_times_that_were_drawn() -> None:
     behaviour = Lognormal(median_ms=100, sigma=0.5, seed=7)
-    with KnownServer(behaviour) as server:
-        run = measured(generator, load_plan(server.port, rate=400, seconds=2))
+    run, constant = measured_at_once(
+        (behaviour, {"rate": 400, "seconds": 2}), (Sleep(ms=100), {"rate": 100, "seconds": 1})
+    )
     drawn = np.array([*itertools.islice(behaviour.times_ms(), 800)])
     assert run.latency.count == 800
     for percent in (50, 75, 90, 95, 99):
@@ -99,16 +93,12 @@ def test_percentiles_are_those_of_the_times_that_were_drawn(generator: LoadGener
     assert median.high_ms is not None
     assert median.low_ms <= median.value_ms <= median.high_ms
 
-
-def test_a_constant_time_is_every_percentile(generator: LoadGenerator) -> None:
-    with KnownServer(Sleep(ms=100)) as server:
-        run = measured(generator, load_plan(server.port, rate=100, seconds=1))
-    assert run.latency.count == 100
-    assert values(run.latency) == sorted(values(run.latency))
-    assert run.latency.min_ms >= 100 * PRECISION
-    assert run.latency.max_ms <= 100 + 2 * NOISE_MS
-    assert percentile(run, 50) <= 100 + NOISE_MS / 2
-    assert run.latency.mean_ms <= 100 + NOISE_MS
+    assert constant.latency.count == 100
+    assert values(constant.latency) == sorted(values(constant.latency))
+    assert constant.latency.min_ms >= 100 * PRECISION
+    assert percentile(constant, 50) <= 100 + NOISE_MS / 2
+    assert constant.latency.mean_ms <= 100 + NOISE_MS
+    assert constant.latency.max_ms <= 100 + 3 * NOISE_MS
 
 
 # few samples, and several processes
@@ -178,68 +168,64 @@ def assert_littles_law(run: Run, concurrency: int) -> None:
     assert run.mean_in_flight == pytest.approx(concurrency, rel=0.1)
 
 
-def test_one_caller_of_a_second_each_within_2900_ms(generator: LoadGenerator) -> None:
-    """The third request begins after 2 s, so it counts, and the run takes as long as it does."""
-    with KnownServer(Sleep(ms=1_000)) as server:
-        run = measured(generator, load_plan(server.port, concurrency=1, seconds=2.9))
-    assert (run.offered, run.succeeded, run.latency.count) == (3, 3, 3)
-    assert_littles_law(run, 1)
+def test_few_long_requests_are_all_counted() -> None:
+    """Within 2.9 s of a second each a third request begins after 2 s: it counts, and the run takes as long as it does.
+    So the second of two that take a second each within 1.1 s."""
+    second = Sleep(ms=1_000)
+    one, two, five = measured_at_once(
+        (second, {"concurrency": 1, "seconds": 2.9}),
+        (second, {"concurrency": 2, "seconds": 1.1}),
+        (Slow(ms=20), {"concurrency": 5, "seconds": 2}),
+    )
+    assert (one.offered, one.succeeded, one.latency.count) == (3, 3, 3)
+    assert_littles_law(one, 1)
+    assert (two.offered, two.succeeded) == (4, 4)
+    assert_littles_law(two, 2)
+    assert 42 <= five.throughput.value <= 50.5
+    assert percentile(five, 50) >= 100 * PRECISION
+    assert_littles_law(five, 5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "requests"), [(5, 5), (10, 10)])
-def test_one_caller_of_a_second_each_for_longer(generator: LoadGenerator, seconds: float, requests: int) -> None:
+def test_long_requests_within_longer_runs(generator: LoadGenerator, seconds: float, requests: int) -> None:
     with KnownServer(Sleep(ms=1_000)) as server:
         run = measured(generator, load_plan(server.port, concurrency=1, seconds=seconds - 0.1))
     assert run.succeeded == requests
     assert_littles_law(run, 1)
 
 
-def test_several_callers_share_what_the_server_can_do(generator: LoadGenerator) -> None:
-    with KnownServer(Slow(ms=10)) as server:
-        run = measured(generator, load_plan(server.port, concurrency=5, seconds=1.5))
-    assert 80 <= run.throughput.value <= 101
-    assert percentile(run, 50) >= 50 * PRECISION
-    assert_littles_law(run, 5)
-
-
 # a server slower than what is offered
 
 
-def assert_overloaded(run: Run) -> None:
+def test_a_server_slower_than_the_rate_is_overloaded() -> None:
     """100/s of 200/s: what is due at t is answered at 2 t."""
-    assert "overloaded" in codes(run)
-    assert not run.is_valid
-    assert 85 <= run.throughput.value <= 101
-    assert run.offered_rate == pytest.approx(200, rel=0.02)
-    assert 750 * 0.97 <= percentile(run, 50) <= 750 + 4 * NOISE_MS
-    assert 1_500 * 0.97 <= run.latency.max_ms <= 1_500 + 4 * NOISE_MS
-    medians = [piece.p50_ms for piece in run.slices if piece.p50_ms is not None]
-    assert medians[-1] > medians[len(medians) // 2] > medians[0]
+    slow = Slow(ms=10)
+    run, blocked, at_ease = measured_at_once(
+        (slow, {"rate": 200, "seconds": 1.5}),
+        (slow, {"rate": 200, "seconds": 1.5, "connections": 4}),
+        (slow, {"rate": 80, "seconds": 2}),
+    )
+    for each in (run, blocked):
+        assert "overloaded" in codes(each)
+        assert not each.is_valid
+        assert 85 <= each.throughput.value <= 101
+        assert each.offered_rate == pytest.approx(200, rel=0.02)
+        assert 750 * 0.97 <= percentile(each, 50) <= 750 + 4 * NOISE_MS
+        assert 1_500 * 0.97 <= each.latency.max_ms <= 1_500 + 4 * NOISE_MS
+        medians = [piece.p50_ms for piece in each.slices if piece.p50_ms is not None]
+        assert medians[-1] > medians[len(medians) // 2] > medians[0]
 
-
-def test_a_server_slower_than_the_rate_is_overloaded(generator: LoadGenerator) -> None:
-    with KnownServer(Slow(ms=10)) as server:
-        run = measured(generator, load_plan(server.port, rate=200, seconds=1.5))
-    assert_overloaded(run)
     assert run.generator.blocked_share == 0
-    assert 100 <= run.slices[14].in_flight <= 200
+    assert 120 <= run.slices[14].in_flight <= 180
 
-
-def test_a_server_slower_than_the_rate_blocks_few_connections(generator: LoadGenerator) -> None:
-    with KnownServer(Slow(ms=10)) as server:
-        run = measured(generator, load_plan(server.port, rate=200, seconds=1.5, connections=4))
-    assert_overloaded(run)
-    assert run.generator.blocked_share > 0.9
-    service = run.service.at(50)
+    assert blocked.generator.blocked_share > 0.9
+    assert blocked.slices[14].in_flight == 4
+    service = blocked.service.at(50)
     assert service is not None
     assert 40 * 0.9 <= service.value_ms <= 40 + NOISE_MS
-    assert "connections-busy" in codes(run, "warning")
-    assert "generator-shortfall" not in codes(run), "what waits for a connection is not the generator's fault"
+    assert "connections-busy" in codes(blocked, "warning")
+    assert "generator-shortfall" not in codes(blocked), "what waits for a connection is not the generator's fault"
 
-
-def test_a_server_that_keeps_up_is_not_overloaded(generator: LoadGenerator) -> None:
-    with KnownServer(Slow(ms=10)) as server:
-        run = measured(generator, load_plan(server.port, rate=80, seconds=1.5))
-    assert "overloaded" not in codes(run)
-    assert run.throughput.value == pytest.approx(80, rel=0.1)
+    assert "overloaded" not in codes(at_ease)
+    assert at_ease.throughput.value == pytest.approx(80, rel=0.1)

@@ -1,9 +1,14 @@
 """Runs of the instrument on servers of known behaviour, without the command around it."""
 
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 from guepard.measure.instrument import Instrument
 from guepard.measure.load.generator import LoadGenerator
 from guepard.measure.load.plan import Arrivals, Endpoint, LoadPlan, Payload, ReplyRule
 from guepard.measure.results import Run, Slo
+from tests.services.known_behaviours import AnyBehaviour
+from tests.services.known_servers import KnownServer
 
 SECOND = 1_000_000_000
 REQUEST = (
@@ -49,6 +54,21 @@ def measured(
         generator, same_machine=True, max_error_share=max_error_share, self_test_rate=self_test_rate
     )
     return instrument.measure(plan, name="run", slo=slo, warm_up_s=0.0)
+
+
+def measured_at_once(*loads: tuple[AnyBehaviour, dict[str, Any]]) -> list[Run]:
+    """A run for each behaviour, with what `load_plan` takes, all at the same time.
+
+    Each has a server and a generator of its own. They have to be light ones, as they share the machine.
+    """
+
+    def measure(load: tuple[AnyBehaviour, dict[str, Any]]) -> Run:
+        behaviour, options = load
+        with KnownServer(behaviour) as server, LoadGenerator(1) as generator:
+            return measured(generator, load_plan(server.port, **options))
+
+    with ThreadPoolExecutor(len(loads)) as threads:
+        return [*threads.map(measure, loads)]
 
 
 def percentile(run: Run, percent: float) -> float:

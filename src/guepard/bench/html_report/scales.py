@@ -11,7 +11,6 @@ from typing import Protocol
 
 from guepard.bench import figures
 
-
 _RESOLUTION = 1e-12
 
 
