@@ -77,7 +77,7 @@ clean: ## remove caches and builds; .venv and fetched weights stay
 
 .PHONY: debian-packages
 debian-packages:
-	@scripts/debian_packages.sh wrk:wrk
+	@scripts/debian_packages.sh wrk:wrk openssl:openssl
 
 .PHONY: bench-packages
 bench-packages:
