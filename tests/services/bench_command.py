@@ -4,8 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -63,8 +63,9 @@ class BenchCommand:
 
     def __init__(self, *arguments: str | Path) -> None:
         command = [sys.executable, "-m", "guepard", "bench", *map(str, arguments)]
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+            command, stdout=subprocess.PIPE, stderr=self._errors, text=True, process_group=0
         )
 
     def __enter__(self) -> "BenchCommand":
@@ -76,6 +77,7 @@ class BenchCommand:
         if self._process.poll() is None:
             self._process.kill()
         self._process.communicate()
+        self._errors.close()
 
     @property
     def pid(self) -> int:
@@ -92,14 +94,28 @@ class BenchCommand:
     def ending(self, limit_s: float = _LIMIT_S) -> BenchResult:
         """Raises: AssertionError if it does not end in time, or with a traceback."""
         try:
-            stdout, stderr = self._process.communicate(timeout=limit_s)
+            stdout, _ = self._process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            stdout, stderr = self._process.communicate()
-            raise AssertionError(f"it did not end within {limit_s} s:\n{stdout}\n{stderr}") from None
+            stdout, _ = self._process.communicate()
+            raise AssertionError(f"it did not end within {limit_s} s:\n{stdout}\n{self.said()}") from None
+        stderr = self.said()
         assert "Traceback" not in stderr, stderr
         document = result_file.parse(stdout.encode(), "stdout") if stdout.startswith("{") else None
         return BenchResult(self._process.returncode, document, stdout, stderr)
+
+    def said(self) -> str:
+        """What stands on stderr so far."""
+        return os.pread(self._errors.fileno(), 1 << 20, 0).decode(errors="replace")
+
+    def wait_until_said(self, text: str, timeout_s: float = 30.0) -> None:
+        """Raises: AssertionError if it ends before, or does not say it in time."""
+        wait_until(lambda: text in self.said() or self.has_ended, timeout_s)
+        assert text in self.said(), self.said()
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
 
     def children(self) -> dict[int, str]:
         """Command lines of the processes that it has started, by process id."""
@@ -118,10 +134,10 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def wait_for_end(pids: list[int], timeout_s: float = 10.0) -> None:
+def wait_for_end(pids: Iterable[int], timeout_s: float = 10.0) -> None:
     """Raises: AssertionError if one of the processes stays."""
-    deadline = time.monotonic() + timeout_s
-    wait_until(lambda: not any(map(is_running, pids)), max(0.01, deadline - time.monotonic()))
+    left = [*pids]
+    wait_until(lambda: not any(map(is_running, left)), timeout_s)
 
 
 def _parent_of(pid: int) -> int | None:
