@@ -1,6 +1,7 @@
 """`guepard serve` as a child process, for targets that are models and not yet servers."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,14 @@ from typing import NamedTuple
 
 from guepard.core.errors import GuepardError
 
+# The command line of `guepard serve`, by a process that is asked to end when this one has ended, however that came.
+_WITH_PARENT = """
+import ctypes, os, runpy, signal, sys
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+if os.getppid() == int(sys.argv.pop(1)):
+    runpy.run_module("guepard", run_name="__main__", alter_sys=True)
+"""
 _STOP_S = 40.0
 _KEPT_LINES = 20
 
@@ -28,13 +37,14 @@ class Ports(NamedTuple):
 
 
 class LocalServer:
-    """Serves one model on ports that the system chooses, from entry to exit.
+    """Serves one model on ports that the system chooses, from entry to exit, or until this process is gone.
 
     Raises (entry): ServerNotStarted with what the server said, if it does not serve within `ready_s`.
     """
 
     def __init__(self, model: str, *, arguments: Sequence[str] = (), ready_s: float = 120.0) -> None:
-        self._command = [sys.executable, "-m", "guepard", "serve", model, "--log-format", "json", "--exit-on-error"]
+        self._command = [sys.executable, "-c", _WITH_PARENT, str(os.getpid())]
+        self._command += ["serve", model, "--log-format", "json", "--exit-on-error"]
         for option in ("--http-port", "--grpc-port", "--metrics-port"):
             self._command += [option, "0"]
         self._command += arguments

@@ -118,6 +118,7 @@ class LoadGenerator:
                 pass_fds=(control.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
+                process_group=0,  # Ctrl-C is ours to handle, from their first instruction on
             )
         )
 

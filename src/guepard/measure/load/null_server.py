@@ -50,7 +50,10 @@ class NullServer:
 
     def __enter__(self) -> "NullServer":
         command = [sys.executable, "-m", "guepard.measure.load.null_server", str(self._body_bytes)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
+        # A process group of its own: Ctrl-C is ours to handle, from its first instruction on.
+        self._process = subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
+        )
         assert self._process.stdout is not None
         try:
             readable, _, _ = select.select([self._process.stdout], [], [], _START_S)
@@ -188,7 +191,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m guepard.measure.load.null_server", description=__doc__)
     parser.add_argument("body_bytes", type=int, nargs="?", default=2)
     body = b"{}".ljust(parser.parse_args(arguments).body_bytes)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent says when to end
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to end
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     gc.disable()  # the loop makes no cycles
