@@ -106,7 +106,7 @@ def _name(each: Percentile) -> str:
 
 def too_small(each: Percentile, latency: Latency) -> str:
     """Why a percentile is grey."""
-    return f"n too small: needs {figures.count(each.needed)}, has {figures.count(latency.effective_count)}"
+    return f"n too small: needs {figures.count(each.needed)}, has {figures.count(latency.count)}"
 
 
 def _samples(latency: Latency) -> str:

@@ -7,6 +7,7 @@ from guepard.measure.figures import percentile_text, share_text
 from guepard.measure.load.outcomes import outcome_name
 from guepard.measure.results import Finding
 
+_USUAL_PERCENT = 99.0
 _LONG_WARM_UP = 0.30
 _BLOCKED = 0.01
 _REPEATS = 0.5
@@ -23,8 +24,22 @@ def _unsupported(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             code="unsupported-percentiles",
             severity="warning",
-            reason=f"{latency.effective_count:,} independent samples are too few for {names}",
+            reason=f"{latency.count:,} samples are too few for {names}",
             remedy="do not quote these, or raise --duration",
+        )
+
+
+def _open_interval(evidence: Evidence) -> Iterator[Finding]:
+    """The percentile that counts has an interval without an end: latencies are too alike for what is between them."""
+    latency = evidence.run.latency
+    asked = latency.at(evidence.slo.percent if evidence.slo else _USUAL_PERCENT)
+    if asked is not None and asked.is_supported and (asked.low_ms is None or asked.high_ms is None):
+        yield Finding(
+            code="open-interval",
+            severity="warning",
+            reason=f"nobody can tell how far {percentile_text(asked.percent)} may be off: the {latency.count:,} samples "
+            f"come in clumps, and are worth {latency.effective_count:,} independent ones",
+            remedy="raise --duration, and stop what else runs on the machine",
         )
 
 
@@ -117,6 +132,7 @@ def _reconnects(evidence: Evidence) -> Iterator[Finding]:
 
 RULES = (
     _unsupported,
+    _open_interval,
     _same_machine,
     _repeats,
     _blocked,

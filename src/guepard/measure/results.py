@@ -30,7 +30,7 @@ class Percentile(Struct, frozen=True, kw_only=True):
     high_ms: float | None
     is_supported: bool
     needed: int
-    """How many independent samples this percentile needs."""
+    """How many samples this percentile needs to be told at all."""
 
 
 class Latency(Struct, frozen=True, kw_only=True):

@@ -115,20 +115,19 @@ def _unsteady(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _too_few(evidence: Evidence) -> Iterator[Finding]:
-    """The percentile that was asked for needs more independent samples than there are."""
+    """The percentile that was asked for needs more samples than there are."""
     run, slo = evidence.run, evidence.slo
     if slo is None or not run.succeeded:
         return
     asked = run.latency.at(slo.percent)
     if asked is not None and not asked.is_supported:
-        worth = run.latency.effective_count
-        factor = max(1.5, asked.needed / max(1, worth))
+        factor = max(1.5, asked.needed / run.latency.count)
         seconds = max(1.0, factor * (run.window.end_s - run.window.start_s) + run.window.start_s)
         yield Finding(
             code="too-few-samples",
             severity="invalid",
-            reason=f"{percentile_text(slo.percent)} needs {asked.needed:,} independent samples or more; the "
-            f"{run.latency.count:,} of this run are worth {worth:,}",
+            reason=f"{percentile_text(slo.percent)} needs {asked.needed:,} samples or more; this run has "
+            f"{run.latency.count:,}",
             remedy=f"measure longer, with --duration {seconds:.0f}s or more",
         )
 

@@ -45,7 +45,7 @@ def test_the_verdict_comes_first() -> None:
 def test_the_table_of_latencies_has_intervals_and_marks_what_the_sample_cannot_tell() -> None:
     text = summary(result_documents.valid())
     assert row(text, "p50").split() == ["p50", "12.06", "12.01", "..", "12.11", "12.02"]
-    assert row(text, "p99.99") == "p99.99 (132.4) n too small: needs 100,000, has 24,014"
+    assert row(text, "p99.99") == "p99.99 (132.4) n too small: needs 100,000, has 30,018"
     assert "30,018 successes, worth 24,014 independent samples" in text
     tiny = summary(result_documents.tiny())
     assert row(tiny, "p50").endswith("n too small: needs 20, has 8")

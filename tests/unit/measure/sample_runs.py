@@ -20,7 +20,8 @@ from guepard.measure.results import (
 
 
 def latency_of(count: int = 10_000, *, effective: int | None = None, **values_ms: float) -> Latency:
-    """`p50=40.0, p99_9=80.0` are percentiles; each has an interval of 2 % to both sides."""
+    """`p50=40.0, p99_9=80.0` are percentiles; each has an interval of 2 % to both sides, which is open above where the
+    samples are worth too little."""
     effective = count if effective is None else effective
     values = values_ms or {"p50": 40.0, "p90": 60.0, "p99": 80.0}
     percentiles = []
@@ -32,8 +33,8 @@ def latency_of(count: int = 10_000, *, effective: int | None = None, **values_ms
                 percent=percent,
                 value_ms=value,
                 low_ms=value * 0.98,
-                high_ms=value * 1.02,
-                is_supported=effective >= needed,
+                high_ms=value * 1.02 if effective >= needed else None,
+                is_supported=count >= needed,
                 needed=needed,
             )
         )

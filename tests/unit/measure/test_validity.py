@@ -62,6 +62,7 @@ BROKEN: dict[str, tuple[Run, dict[str, Any]]] = {
     "unsteady": (run_of(steadiness=UNREST), {}),
     "too-few-samples": (run_of(latency=latency_of(900)), {"slo": Slo(percent=99, limit_ms=50)}),
     "unsupported-percentiles": (run_of(latency=latency_of(900)), {}),
+    "open-interval": (run_of(latency=latency_of(10_000, effective=200)), {}),
     "same-machine": (run_of(), {"same_machine": True}),
     "repeated-inputs": (run_of(repeat_share=0.9), {}),
     "connections-busy": (run_of(generator=generator_of(blocked_share=0.1)), {}),

@@ -219,7 +219,7 @@ def test_every_chart_has_its_figures_as_a_table() -> None:
 
 def test_percentiles_without_enough_samples_are_grey_and_say_what_they_need() -> None:
     page = page_of(result_documents.tiny)
-    assert "n too small: needs 10,000, has 8" in page.text_of("span")
+    assert "n too small: needs 10,000, has 10" in page.text_of("span")
     assert page.source.count("<strong>n too small</strong>") == 2
     assert 'class="line s1 unsure"' in page.source
 
