@@ -1,6 +1,7 @@
 """What the instrument says of servers whose latencies are known."""
 
 import itertools
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from guepard.measure.load.generator import LoadGenerator
 from guepard.measure.results import Latency, Run
 from tests.services.bench_command import codes
-from tests.services.known_behaviours import Cycle, Lognormal, Sleep, Slow, Stall
+from tests.services.known_behaviours import Alternate, Cycle, Lognormal, Sleep, Slow, Stall, Warming
 from tests.services.known_servers import KnownServer
 from tests.services.measured_runs import load_plan, measured, measured_at_once, percentile
 
@@ -117,8 +118,8 @@ def assert_cycle(run: Run, count: int) -> None:
     assert run.latency.min_ms >= 1 * PRECISION
     for percent in (50, 75, 90, 95, 99):
         assert percent * PRECISION <= percentile(run, percent) <= percent + NOISE_MS, percent
-    for percent in (99.9, 99.99):
-        assert 100 * PRECISION <= percentile(run, percent) <= 100 + 2 * NOISE_MS
+    for far in (99.9, 99.99):
+        assert 100 * PRECISION <= percentile(run, far) <= 100 + 2 * NOISE_MS
     assert 50.5 * PRECISION <= run.latency.mean_ms <= 50.5 + NOISE_MS
 
 
@@ -229,3 +230,31 @@ def test_a_server_slower_than_the_rate_is_overloaded() -> None:
 
     assert "overloaded" not in codes(at_ease)
     assert at_ease.throughput.value == pytest.approx(80, rel=0.1)
+
+
+# a server that changes
+
+
+def test_a_server_that_changes_is_unsteady_and_one_that_warms_up_is_cut() -> None:
+    """Changes such as windows are to show (triton-inference-server/client PR#114)."""
+    load = {"rate": 100, "seconds": 5}
+    alternating, warming, hasty = measured_at_once(
+        (Alternate(period_s=1, fast_ms=20, slow_ms=200), load),
+        (Warming(first_s=1, first_ms=200, ms=20), load),
+        (Sleep(ms=20), {"rate": 100, "seconds": 0.8}),
+        warm_up_s=None,
+    )
+    assert not alternating.steadiness.is_steady
+    assert "unsteady" in codes(alternating)
+    spread = re.search(r"p50 differs by ([\d,]+) % of its median between windows", alternating.steadiness.says)
+    assert spread is not None, alternating.steadiness.says
+    assert int(spread[1].replace(",", "")) > 200, "it is ten times as slow at times"
+
+    assert 0.9 <= warming.window.start_s <= 1.6
+    assert "cut" in warming.window.warm_up
+    assert warming.offered == pytest.approx(100 * (5 - warming.window.start_s), abs=3)
+    assert percentile(warming, 90) <= 20 + 2 * NOISE_MS
+
+    assert hasty.window.start_s < 0.5
+    assert "too short" in hasty.steadiness.says
+    assert "unsteady" in codes(hasty)

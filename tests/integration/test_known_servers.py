@@ -36,6 +36,7 @@ from tests.services.known_behaviours import (
     Slow,
     SlowBody,
     Stall,
+    Warming,
 )
 from tests.services.known_servers import ROOT, KnownServer
 from tests.services.raw_http import RawClient, message
@@ -152,6 +153,12 @@ def test_alternate_is_fast_then_slow() -> None:
         wait_until(lambda: timed(client)[2] >= 40)
         wait_until(lambda: timed(client)[2] < 40)
     assert min(times[:3]) < 40
+
+
+def test_warming_is_slow_at_first_only() -> None:
+    with KnownServer(Warming(first_s=0.15, first_ms=40, ms=1)) as server, RawClient(server.port) as client:
+        assert timed(client)[2] >= 40
+        wait_until(lambda: timed(client)[2] < 40)
 
 
 # how it fails

@@ -162,6 +162,24 @@ class Alternate(Behaviour, frozen=True, kw_only=True):
         return handle
 
 
+class Warming(Behaviour, frozen=True, kw_only=True):
+    """Takes `first_ms` in the first `first_s`, and `ms` from then on."""
+
+    first_s: float = 1.0
+    first_ms: float = 50.0
+    ms: float = 5.0
+
+    def handler(self, loop: asyncio.AbstractEventLoop, listener: asyncio.Server) -> Handler:
+        warm_at = 0.0
+
+        def handle(connection: Connection, number: int) -> None:
+            nonlocal warm_at
+            warm_at = warm_at or loop.time() + self.first_s
+            _after(loop, self.ms if loop.time() >= warm_at else self.first_ms, connection)
+
+        return handle
+
+
 # how it fails
 
 
@@ -392,6 +410,6 @@ class Pages(Behaviour, frozen=True, kw_only=True):
 
 
 AnyBehaviour = (
-    Sleep | Cycle | Lognormal | Stall | Slow | Alternate | Errors | Dying | Garbage | EarlyClose | Redirecting | Chunked
-    | SlowBody | Closing | Events | Pages
+    Sleep | Cycle | Lognormal | Stall | Slow | Alternate | Warming | Errors | Dying | Garbage | EarlyClose | Redirecting
+    | Chunked | SlowBody | Closing | Events | Pages
 )  # fmt: skip

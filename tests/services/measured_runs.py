@@ -48,15 +48,16 @@ def measured(
     slo: Slo | None = None,
     max_error_share: float = 0.01,
     self_test_rate: float | None = None,
+    warm_up_s: float | None = 0.0,
 ) -> Run:
-    """One run, of which everything counts."""
+    """One run, of which everything counts unless said otherwise."""
     instrument = Instrument(
         generator, same_machine=True, max_error_share=max_error_share, self_test_rate=self_test_rate
     )
-    return instrument.measure(plan, name="run", slo=slo, warm_up_s=0.0)
+    return instrument.measure(plan, name="run", slo=slo, warm_up_s=warm_up_s)
 
 
-def measured_at_once(*loads: tuple[AnyBehaviour, dict[str, Any]]) -> list[Run]:
+def measured_at_once(*loads: tuple[AnyBehaviour, dict[str, Any]], warm_up_s: float | None = 0.0) -> list[Run]:
     """A run for each behaviour, with what `load_plan` takes, all at the same time.
 
     Each has a server and a generator of its own. They have to be light ones, as they share the machine.
@@ -65,7 +66,7 @@ def measured_at_once(*loads: tuple[AnyBehaviour, dict[str, Any]]) -> list[Run]:
     def measure(load: tuple[AnyBehaviour, dict[str, Any]]) -> Run:
         behaviour, options = load
         with KnownServer(behaviour) as server, LoadGenerator(1) as generator:
-            return measured(generator, load_plan(server.port, **options))
+            return measured(generator, load_plan(server.port, **options), warm_up_s=warm_up_s)
 
     with ThreadPoolExecutor(len(loads)) as threads:
         return [*threads.map(measure, loads)]

@@ -37,8 +37,8 @@ def _open_interval(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             code="open-interval",
             severity="warning",
-            reason=f"nobody can tell how far {percentile_text(asked.percent)} may be off: the {latency.count:,} samples "
-            f"come in clumps, and are worth {latency.effective_count:,} independent ones",
+            reason=f"nobody can tell how far {percentile_text(asked.percent)} may be off: the {latency.count:,} "
+            f"samples come in clumps, and are worth {latency.effective_count:,} independent ones",
             remedy="raise --duration, and stop what else runs on the machine",
         )
 

@@ -16,9 +16,9 @@ _NORMAL = NormalDist()
 _TINY = 1e-300
 _TERMS = 10_000
 
-# From this variance of the rank on, two terms of the Cornish-Fisher expansion are within 0.03 of a rank of the exact
-# solution.
+# From this variance of the rank on, the expansion is within 0.03 of a rank of the exact solution.
 _LARGE_VARIANCE = 150.0
+_GUESS_ERROR = 0.3
 
 
 def normal_quantile(probability: float) -> float:
@@ -39,14 +39,14 @@ def beta_probability(a: float, b: float, x: float) -> float:
         return 1 - beta_probability(b, a, 1 - x)
     log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
     upper = 1.0
-    lower = 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
+    lower = 1 / (1 - (a + b) * x / (a + 1))
     fraction = lower
     for m in range(1, _TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):
-            lower = 1 / _away_from_zero(1 + term * lower)
-            upper = _away_from_zero(1 + term / upper)
+            lower = 1 / ((1 + term * lower) or _TINY)
+            upper = (1 + term / upper) or _TINY
             fraction *= upper * lower
         if abs(upper * lower - 1) < 1e-12:
             break
@@ -70,7 +70,7 @@ def student_quantile(probability: float, freedom: float) -> float:
     high = low
     while student_probability(high, freedom) < probability:
         high = 2 * high + 1
-    return _root(lambda t: student_probability(t, freedom) - probability, low, high)
+    return _root(lambda t: student_probability(t, freedom) - probability, low, high, 1e-7)
 
 
 def fisher_tail(ratio: float, above: float, below: float) -> float:
@@ -87,34 +87,36 @@ def order_ranks(count: float, q: float, confidence: float) -> tuple[float, float
     """
     tail = (1 - confidence) / 2
     variance = count * q * (1 - q)
+    z = -normal_quantile(tail)
+    # Two terms of the Cornish-Fisher expansion of the binomial distribution.
+    centre = count * q + 0.5 + (1 - 2 * q) * (z * z - 1) / 6
+    reach = math.sqrt(variance) * z
     if variance > _LARGE_VARIANCE:
-        z = -normal_quantile(tail)
-        centre = count * q + 0.5 + (1 - 2 * q) * (z * z - 1) / 6
-        reach = math.sqrt(variance) * z
         return centre - reach, centre + reach
-    return _rank(count, q, 1 - tail), _rank(count, q, tail)
+    return _rank(count, q, 1 - tail, centre - reach), _rank(count, q, tail, centre + reach)
 
 
-def _rank(count: float, q: float, probability: float) -> float:
+def _rank(count: float, q: float, probability: float, guess: float) -> float:
     """The rank whose sample is at most the q-quantile with this probability; 0 or count + 1 beyond the samples."""
     edge = 1e-9
-    first, last = edge, count + 1 - edge
+    least, most = edge, count + 1 - edge
 
     def excess(rank: float) -> float:
         return probability - beta_probability(rank, count + 1 - rank, q)
 
-    if excess(first) >= 0:
+    if excess(least) >= 0:
         return 0.0
-    if excess(last) <= 0:
+    if excess(most) <= 0:
         return count + 1
-    return _root(excess, first, last, 1e-6)
+    first, last = (min(max(guess + side * _GUESS_ERROR, least), most) for side in (-1, 1))
+    if excess(first) >= 0:
+        first = least
+    if excess(last) <= 0:
+        last = most
+    return _root(excess, first, last, 1e-4)
 
 
-def _away_from_zero(value: float) -> float:
-    return value if abs(value) > _TINY else _TINY
-
-
-def _root(rising: Callable[[float], float], low: float, high: float, tolerance: float = 1e-10) -> float:
+def _root(rising: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
     """Where a rising function crosses zero: regula falsi with the Illinois rule, which cannot leave the bracket."""
     below, above = rising(low), rising(high)
     if below >= 0:
@@ -122,11 +124,13 @@ def _root(rising: Callable[[float], float], low: float, high: float, tolerance: 
     if above <= 0:
         return high
     side = 0
+    last = math.nan
     for _ in range(200):
         middle = (low * above - high * below) / (above - below)
         value = rising(middle)
-        if value == 0 or high - low < tolerance * (1 + abs(middle)):
+        if value == 0 or abs(middle - last) < tolerance:
             return middle
+        last = middle
         if value < 0:
             low, below = middle, value
             if side < 0:

@@ -112,14 +112,15 @@ def _end(line: _Line, slices: int) -> int:
     values = line.deviation
     half = int(np.searchsorted(line.slices, slices // 2, side="right")) - 1
     sure = student_quantile(1 - _CHANCE, len(values) - 2)
+    step, contrast = _best_step(values, half)
+    if max(contrast, _slope_contrast(values)) >= sure and _is_sloping(line, step):
+        return -1
     cut = 0
     for _ in range(_PIECES):
-        step, contrast = _best_step(values[cut:], half - cut)
         if contrast < sure:
             break
-        if cut == 0 and _is_sloping(line, step):
-            return -1
         cut += step
+        step, contrast = _best_step(values[cut:], half - cut)
     return int(line.slices[cut]) if cut else 0
 
 
@@ -131,12 +132,27 @@ def _is_sloping(line: _Line, step: int) -> bool:
     change = float(np.median(shares[:step])) - end
     if change == 0:
         return False
-    time = np.arange(len(values)) - (len(values) - 1) / 2
-    by_slope = float(time @ values) ** 2 / float(time @ time)
     difference = float(values[:step].mean() - values[step:].mean())
     by_step = difference**2 * step * (len(values) - step) / len(values)
+    time = _time(len(values))
+    by_slope = float(time @ values) ** 2 / float(time @ time)
     most = _STILL_CHANGING_ON_A_SLOPE if by_slope > by_step else _STILL_CHANGING
     return (float(np.median(shares[half:last])) - end) / change > most
+
+
+def _slope_contrast(values: Floats) -> float:
+    """By how many standard errors a straight line rises or falls."""
+    time = _time(len(values))
+    centred = values - values.mean()
+    slope = float(time @ centred) / float(time @ time)
+    residuals = centred - slope * time
+    variance = _variance(residuals) * variance_factor(residuals)
+    return abs(slope) * math.sqrt(float(time @ time) / variance)
+
+
+def _time(count: int) -> Floats:
+    """Slices from the middle of the run."""
+    return np.linspace(-(count - 1) / 2, (count - 1) / 2, count)
 
 
 def _best_step(values: Floats, most: int) -> tuple[int, float]:
@@ -152,5 +168,10 @@ def _best_step(values: Floats, most: int) -> tuple[int, float]:
     residuals = values.copy()
     residuals[:step] -= residuals[:step].mean()
     residuals[step:] -= residuals[step:].mean()
-    variance = max(float(residuals @ residuals) / (count - 2), _LEAST_VARIANCE) * variance_factor(residuals[step:])
+    variance = _variance(residuals) * variance_factor(residuals[step:])
     return step, math.sqrt(float(gain[step - 1]) / variance)
+
+
+def _variance(residuals: Floats) -> float:
+    """Of what is left when two figures are fitted."""
+    return max(float(residuals @ residuals) / (len(residuals) - 2), _LEAST_VARIANCE)

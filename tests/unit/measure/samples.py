@@ -1,9 +1,9 @@
 """Simulated latencies whose true quantiles are known, and a distribution that keeps every sample."""
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import NormalDist
 
 import numpy as np
@@ -69,7 +69,7 @@ def autoregressive(likeness: float) -> Source:
     def draw(random: Generator, runs: int, count: int) -> Floats:
         noise = random.normal(0, 1, (count, runs))
         noise[1:] *= math.sqrt(1 - likeness**2)
-        for before, after in itertools.pairwise(noise):
+        for before, after in pairwise(noise):
             after += likeness * before
         return np.exp(0.5 * noise.T)
 

@@ -199,7 +199,7 @@ def test_an_open_loop_counts_from_the_intended_time_and_says_who_waited_for_a_co
     assert server.connections == 2
     # Two at a time, 100 ms each: the last pair of ten begins after 400 ms and was due at 160 and 180.
     assert records.latency_ns.max() >= 0.3 * SECOND
-    assert records.service_ns.max() < 0.3 * SECOND
+    assert (records.latency_ns - records.service_ns).max() >= 0.15 * SECOND
     blocked = (records.flags & BLOCKED) != 0
     assert blocked.sum() >= 6
     lag = records.sent_ns - records.intended_ns
