@@ -198,7 +198,7 @@ def test_wrong_answers_are_told_by_kind_and_the_next_call_is_not_harmed(name: st
         records, _ = carry_out(plan(server.port, requests=2, timeout_ns=SECOND))
     assert records.outcome.tolist() == [outcome, OK]
     if outcome == End.TIMED_OUT:
-        assert SECOND / 4 <= records.latency_ns[0] < 2 * SECOND
+        assert SECOND <= records.latency_ns[0] < 4 * SECOND
         assert server.resets == [CANCEL]
 
 
