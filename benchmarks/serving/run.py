@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.serving import environment, grpc_overhead, large_answer, minilm, overhead, startup
+from benchmarks.serving import environment, generator, grpc_overhead, large_answer, minilm, overhead, startup
 from benchmarks.serving.effort import FULL, QUICK
 from benchmarks.serving.report import table, write_json
 
@@ -18,6 +18,7 @@ QUESTIONS = {
     "grpc": grpc_overhead.measure,
     "minilm": minilm.measure,
     "large_answer": large_answer.measure,
+    "generator": generator.measure,
 }
 RESULT = Path(__file__).parents[1] / "results" / "serving.local.json"
 
