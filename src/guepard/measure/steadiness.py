@@ -26,7 +26,7 @@ _TOLERATED = 0.1
 # tail has larger ones.
 _RATIO = 5.0
 _RATIO_OF_TAIL = 12.0
-_CHANCE = 5e-5
+_CHANCE = 2e-5
 _CHANCE_OF_DRIFT = 2e-3
 
 

@@ -50,7 +50,6 @@ def check_coverage(source: str, count: int, blocks: int, qs: tuple[float, ...]) 
     ("source", "count", "blocks"),
     [
         ("lognormal", 1_000, 40),
-        ("pareto", 200, 20),
         ("bimodal", 1_000, 20),
         ("autoregressive 0.9", 1_000, 40),
         ("M/M/1 at 0.7", 1_000, 20),
