@@ -8,12 +8,10 @@ from collections.abc import Callable
 from statistics import median
 from typing import NamedTuple
 
-import msgspec
-
 from guepard.measure.comparison import compare, interleave
 from guepard.measure.figures import percentile_text
 from guepard.measure.results import Comparison, Run
-from guepard.measure.validity import blames_generator
+from guepard.measure.validity import blames_generator, excused
 
 Turn = Callable[[int, int], Run]
 """Measures target 0 (A) or 1 (B), for the n-th time."""
@@ -56,11 +54,7 @@ def _turn(measure: Turn, side: int, index: int) -> Run:
     run = measure(side, index)
     if blames_generator(run):
         run = measure(side, index)
-    findings = tuple(
-        msgspec.structs.replace(each, severity="warning") if each.code in _MADE_GOOD else each for each in run.findings
-    )
-    is_valid = all(each.severity != "invalid" for each in findings)
-    return msgspec.structs.replace(run, findings=findings, is_valid=is_valid)
+    return excused(run, _MADE_GOOD)
 
 
 def _latency(percent: float, a: list[Run], b: list[Run]) -> Comparison:

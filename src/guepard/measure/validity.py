@@ -42,6 +42,15 @@ def judged(evidence: Evidence) -> Run:
     return msgspec.structs.replace(evidence.run, findings=found, is_valid=is_valid)
 
 
+def excused(run: Run, codes: frozenset[str]) -> Run:
+    """The run with these findings as warnings, where what surrounds it makes them good. Judged anew."""
+    found = tuple(
+        msgspec.structs.replace(each, severity="warning") if each.code in codes else each for each in run.findings
+    )
+    is_valid = all(each.severity != "invalid" for each in found)
+    return msgspec.structs.replace(run, findings=found, is_valid=is_valid)
+
+
 def blames_generator(run: Run) -> bool:
     """Is the run void for the load generator's sake, so that it says nothing of the server?"""
     return any(finding.severity == "invalid" and finding.code in GENERATOR_CODES for finding in run.findings)
