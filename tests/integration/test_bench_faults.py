@@ -58,7 +58,7 @@ def test_fast_errors_never_look_like_speed() -> None:
             load = ("--rate", "100", "--arrivals", "constant", "--duration", f"{seconds}s", "--no-self-test")
             return run_bench(server.url, "--protocol", "http", *load, "--json", *options)
 
-    result = measure(1.5, "--warmup", "0s", "--slo", "p50=400ms")
+    result = measure(1.0, "--warmup", "0s", "--slo", "p50=400ms")
     run = result.run
     assert result.code == 1
     assert not run.is_valid
@@ -66,11 +66,11 @@ def test_fast_errors_never_look_like_speed() -> None:
     assert "HTTP 429" in finding.reason
     assert "--max-errors" in finding.remedy
     assert_errors_apart(run)
-    # 150 requests. What was due in the last 200 ms succeeds after the end.
-    assert run.offered == 150
-    assert 43 <= only_error(run).count <= 47
-    assert 103 <= run.latency.count <= 107
-    assert 70 * 0.8 <= run.throughput.value <= 70 * 1.03
+    # 100 requests. What was due in the last 200 ms succeeds after the end.
+    assert run.offered == 100
+    assert 28 <= only_error(run).count <= 32
+    assert 68 <= run.latency.count <= 72
+    assert 70 * 0.7 <= run.throughput.value <= 70 * 1.03
     assert run.goodput == pytest.approx(70, rel=0.05)
 
     forgiving = ("--warmup", "0.3s", "--max-errors", "40%")
@@ -109,11 +109,10 @@ def test_no_answer_in_time_is_an_error_of_its_own(generator: LoadGenerator) -> N
     assert "errors" in codes(run)
 
 
-def test_a_200_that_tells_of_an_error_is_one_where_its_body_is_expected_otherwise(generator: LoadGenerator) -> None:
-    with KnownServer(Errors(kind="body", share=0.25, error_ms=1, ms=50)) as server:
-        plan = load_plan(server.port, rate=100, seconds=1, reply=ReplyRule(expect='"ok": *true'))
-        run = measured(generator, plan)
-        believed = measured(generator, load_plan(server.port, rate=100, seconds=1))
+def test_a_200_that_tells_of_an_error_is_one_where_its_body_is_expected_otherwise() -> None:
+    behaviour = Errors(kind="body", share=0.25, error_ms=1, ms=50)
+    load = {"rate": 100, "seconds": 1}
+    run, believed = measured_at_once((behaviour, load | {"reply": ReplyRule(expect='"ok": *true')}), (behaviour, load))
     error = only_error(run)
     assert error.outcome == End.UNEXPECTED_CONTENT
     assert (error.latency.count, run.latency.count) == (25, 75)
@@ -200,8 +199,8 @@ def test_a_server_that_takes_no_new_connections_serves_those_that_it_has(generat
 
 
 def test_the_command_names_the_second_in_which_a_server_died() -> None:
-    with KnownServer(Dying(after_s=0.8, ending="exit", ms=5)) as server:
-        load = ("--rate", "100", "--duration", "1.5s", "--timeout", "0.3s", "--no-self-test", "--warmup", "0s")
+    with KnownServer(Dying(after_s=0.5, ending="exit", ms=5)) as server:
+        load = ("--rate", "100", "--duration", "1s", "--timeout", "0.3s", "--no-self-test", "--warmup", "0s")
         result = run_bench(server.url, "--protocol", "http", *load)
     assert result.code == 1
     assert result.stdout.startswith("INVALID")
@@ -251,7 +250,7 @@ def test_more_than_a_process_can_send_voids_the_run_and_names_processes() -> Non
     run = result.run
     assert result.code == 1
     assert blames_generator(run)
-    assert codes(run) >= {"send-lag", "self-test-slow"}
+    assert "send-lag" in codes(run)
     assert run.generator.self_test_rate is not None
     assert 100 < run.generator.self_test_rate < 120_000
     assert all("--processes" in finding.remedy for finding in run.findings if finding.code in ("send-lag", "self-test"))

@@ -240,7 +240,7 @@ def test_a_server_that_changes_is_unsteady_and_one_that_warms_up_is_cut() -> Non
     load = {"rate": 100, "seconds": 5}
     alternating, warming, hasty = measured_at_once(
         (Alternate(period_s=1, fast_ms=20, slow_ms=200), load),
-        (Warming(first_s=1, first_ms=200, ms=20), load),
+        (Warming(first_s=1, first_ms=500, ms=50), load),
         (Sleep(ms=20), {"rate": 100, "seconds": 0.8}),
         warm_up_s=None,
     )
@@ -253,7 +253,7 @@ def test_a_server_that_changes_is_unsteady_and_one_that_warms_up_is_cut() -> Non
     assert 0.9 <= warming.window.start_s <= 1.6
     assert "cut" in warming.window.warm_up
     assert warming.offered == pytest.approx(100 * (5 - warming.window.start_s), abs=3)
-    assert percentile(warming, 90) <= 20 + 2 * NOISE_MS
+    assert percentile(warming, 90) <= 50 + 2 * NOISE_MS
 
     assert hasty.window.start_s < 0.5
     assert "too short" in hasty.steadiness.says

@@ -100,7 +100,7 @@ def test_no_process_is_left_behind_whatever_ends_the_command(number: signal.Sign
         wait_for_end(children)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_model_is_not_served_for_longer_than_the_command_lives(models: Path, number: signal.Signals) -> None:
     model = onnx_models.write_model(models / "double.onnx", onnx_models.double())
     with BenchCommand(model, *LOAD, "--duration", "50s") as command:

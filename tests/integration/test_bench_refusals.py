@@ -73,10 +73,8 @@ def test_a_certificate_that_nobody_trusts(tls: KnownServer) -> None:
     assert "--insecure" in said
 
 
-@pytest.mark.parametrize("trust", ["--ca-file", "--insecure"])
-def test_a_certificate_that_is_trusted_on_request(tls: KnownServer, trust: str) -> None:
-    arguments = (trust, tls.ca_file) if trust == "--ca-file" else (trust,)
-    run = run_bench(tls.url, *PLAIN, *arguments, "--json").run
+def test_a_certificate_that_is_trusted_on_request(tls: KnownServer) -> None:
+    run = run_bench(tls.url, *PLAIN, "--ca-file", tls.ca_file, "--json").run
     assert (run.failed, run.errors) == (0, ())
     assert run.succeeded > 10
     assert run.generator.tls is not None
@@ -125,9 +123,8 @@ def test_data_that_the_model_does_not_take(server: RunningServer, tmp_path: Path
     assert "x" in said
 
 
-@pytest.mark.parametrize("protocol", ["oip-json", "predict"])
-def test_a_model_that_is_not_there_lists_those_that_are(server: RunningServer, protocol: str) -> None:
-    said = refusal(server.url, "--protocol", protocol, "--model", "absent", *LOAD)
+def test_a_model_that_is_not_there_lists_those_that_are(server: RunningServer) -> None:
+    said = refusal(server.url, "--model", "absent", *LOAD)
     assert "absent" in said
     assert "same" in said
     assert "other" in said

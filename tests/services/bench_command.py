@@ -16,7 +16,7 @@ from guepard.measure.validity import GENERATOR_CODES
 from tests.services.waiting import wait_until
 
 _LIMIT_S = 60.0
-_TRIES = 4
+_TRIES = 3
 
 
 class BenchResult(NamedTuple):
