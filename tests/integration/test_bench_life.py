@@ -78,7 +78,7 @@ def test_ctrl_c_before_anything_was_measured() -> None:
         command.interrupt()
         result = command.ending(20.0)
     assert (result.code, result.stdout) == (130, "")
-    assert result.stderr == "guepard bench: interrupted before anything was measured\n"
+    assert result.stderr == "guepard bench: interrupted, with nothing measured that could be told\n"
 
 
 def is_connected(port: int) -> bool:

@@ -49,7 +49,7 @@ def run(
         print(f"guepard bench: {error}", file=stderr)
         return _FAILED
     if document is None:
-        print("guepard bench: interrupted before anything was measured", file=stderr)
+        print("guepard bench: interrupted, with nothing measured that could be told", file=stderr)
         return _INTERRUPTED
     limit = options.gate_limit
     if limit is not None and not document.interrupted:

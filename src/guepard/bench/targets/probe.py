@@ -18,6 +18,9 @@ _SHOWN = 200
 _NOT_FOUND = 5
 
 
+_TRIES = 5
+
+
 class FirstAnswer(NamedTuple):
     """`server`: what it says it is, by OIP or in its Server header. `body_bytes`: of the answer's body or message."""
 
@@ -27,10 +30,20 @@ class FirstAnswer(NamedTuple):
 
 
 def probe(prepared: PreparedTarget, timeout_s: float = 30.0, wait_ready_s: float = 0.0) -> FirstAnswer:
-    """Send the first payload once, on a connection of its own.
+    """Send the first payload, on a connection of its own; again, up to five times, where a server fails now and then.
 
-    Raises: TargetRefused with the remedy, unless the answer is one that a load would count as a success.
+    Raises: TargetRefused with the remedy, unless an answer is one that a load would count as a success.
     """
+    for _ in range(_TRIES - 1):
+        try:
+            return _ask(prepared, timeout_s, wait_ready_s)
+        except TargetRefused as refused:
+            if not refused.may_pass:
+                raise
+    return _ask(prepared, timeout_s, wait_ready_s)
+
+
+def _ask(prepared: PreparedTarget, timeout_s: float, wait_ready_s: float) -> FirstAnswer:
     patience = Patience(wait_ready_s)
     if prepared.endpoint.protocol == "grpc":
         return _probe_grpc(prepared, timeout_s, patience)
@@ -80,7 +93,9 @@ def _models(prepared: PreparedTarget, timeout_s: float) -> list[str] | None:
 def _told_with_shapes(refusal: TargetRefused, may_be_values: bool, prepared: PreparedTarget) -> TargetRefused:
     """A refusal of values goes on with what was assumed about them."""
     assumed = [note for note in prepared.notes if "--shape" in note]
-    return TargetRefused(f"{refusal} ({'; '.join(assumed)})") if may_be_values and assumed else refusal
+    if not (may_be_values and assumed):
+        return refusal
+    return TargetRefused(f"{refusal} ({'; '.join(assumed)})", may_pass=refusal.may_pass)
 
 
 def _check_stream(answer: HttpAnswer, prepared: PreparedTarget, what: str) -> None:

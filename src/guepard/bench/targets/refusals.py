@@ -51,6 +51,10 @@ _GRPC_REMEDIES = {
 }
 
 
+_MAY_PASS = frozenset((2, 8, 13, 14))
+"""UNKNOWN, RESOURCE_EXHAUSTED, INTERNAL, UNAVAILABLE."""
+
+
 def http_refusal(what: str, answer: HttpAnswer, models: Sequence[str] | None = None) -> TargetRefused:
     """The error for an answer that is no 2xx. `what` names the request; `models` are those that the server has."""
     status = answer.status
@@ -69,15 +73,15 @@ def http_refusal(what: str, answer: HttpAnswer, models: Sequence[str] | None = N
         remedy = "write https:// instead of http://"
     if status == 405:
         allowed = answer.headers.get("allow")
-        remedy = f"use --method {allowed}" if allowed else "use another --method"
-    return TargetRefused(f"{text}; {remedy}")
+        remedy = f"say --method, one of {allowed}" if allowed else "use another --method"
+    return TargetRefused(f"{text}; {remedy}", may_pass=status == 429 or status >= 500)
 
 
 def grpc_refusal(what: str, code: int, details: str, models: Sequence[str] | None = None) -> TargetRefused:
     """The same for a status of gRPC other than OK."""
     remedy = _known(models) if code == 5 and models else _GRPC_REMEDIES.get(code, _LOOK)
     said = f": {_shortened(details)}" if details else ""
-    return TargetRefused(f"{what}: {outcome_name(GRPC_BASE + code)}{said}; {remedy}")
+    return TargetRefused(f"{what}: {outcome_name(GRPC_BASE + code)}{said}; {remedy}", may_pass=code in _MAY_PASS)
 
 
 def server_message(answer: HttpAnswer) -> str:
