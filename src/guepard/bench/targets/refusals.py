@@ -73,7 +73,8 @@ def http_refusal(what: str, answer: HttpAnswer, models: Sequence[str] | None = N
         remedy = "write https:// instead of http://"
     if status == 405:
         allowed = answer.headers.get("allow")
-        remedy = f"say --method, one of {allowed}" if allowed else "use another --method"
+        methods = [each.strip() for each in allowed.split(",")] if allowed else []
+        remedy = f"use {' or '.join(f'--method {each}' for each in methods)}" if methods else "use another --method"
     return TargetRefused(f"{text}; {remedy}", may_pass=status == 429 or status >= 500)
 
 
