@@ -1,8 +1,9 @@
 """What the observation of a run comes to: the window that is measured, and the figures of it.
 
 A closed loop is measured until its last request has ended, so that slow requests are not cut off: its throughput times
-its mean latency is its concurrency. An open loop is measured until its last request was due: what came after that was
-no longer under load.
+its mean latency is its concurrency. When callers stop one after the other at the end, time counts by the share of them
+that still wait, so that one that hangs does not make the others look slow. An open loop is measured until its last
+request was due: what came after that was no longer under load.
 """
 
 import math
@@ -48,10 +49,11 @@ def analyse(
     """The run, not judged yet. `warm_up_s`: None finds its end."""
     tally = observation.tally
     window = _window(plan, observation, warm_up_s)
+    loaded_s = _loaded_s(plan, observation, window)
     totals = tally.window(window.start_s, window.end_s)
-    blocks = tally.blocks(window.start_s, window.end_s, _BLOCKS)
+    blocks = tally.blocks(window.start_s, loaded_s, _BLOCKS)
     slo_percent = slo.percent if slo else _USUAL_PERCENT
-    duration_s = _duration_s(plan, observation, window)
+    duration_s = _duration_s(plan, observation, window, totals.offered)
     is_stream = totals.first.count > 0
     return Run(
         name=name,
@@ -61,14 +63,14 @@ def analyse(
         is_valid=True,
         findings=(),
         window=window,
-        steadiness=judge(*observation.successes.columns(), _in_ns(window), slo_percent / 100),
+        steadiness=judge(*observation.successes.columns(), _in_ns(window.start_s, loaded_s), slo_percent / 100),
         offered=totals.offered,
         succeeded=totals.succeeded,
         failed=totals.failed_count,
         shed=sum(count for outcome, count in totals.failed.items() if is_shed(outcome)),
         offered_rate=totals.offered / duration_s,
         sent_rate=totals.sent / duration_s,
-        throughput=_throughput(tally, window, totals.succeeded / duration_s),
+        throughput=_throughput(tally, window.start_s, loaded_s, totals.succeeded / duration_s),
         goodput=_within(totals.latency, slo) / duration_s if slo else None,
         mean_in_flight=totals.mean_in_flight * totals.duration_s / duration_s,
         repeat_share=totals.repeat_share,
@@ -94,15 +96,28 @@ def _window(plan: LoadPlan, observation: Observation, warm_up_s: float | None) -
         start_s = min(round(warm_up_s / slice_s) * slice_s, whole - slice_s)
         says = f"the first {start_s:g} s, as asked" if start_s else "nothing was cut off, as asked"
     else:
-        slices = tally.slices(slice_s, 0, whole)
+        slices = tally.slices(slice_s, 0, _last_full_s(plan, observation, whole))
         medians_ns = [each.latency.quantile(0.5) if each.latency.count else math.nan for each in slices]
         found = find_warm_up(np.array([each.succeeded for each in slices]), np.array(medians_ns), slice_s)
         start_s, says = found.end_s, found.says
     return Window(start_s=start_s, end_s=whole, warm_up=says)
 
 
-def _in_ns(window: Window) -> tuple[int, int]:
-    return round(window.start_s * _NS), round(window.end_s * _NS)
+def _last_full_s(plan: LoadPlan, observation: Observation, end_s: float) -> float:
+    """Until when the whole load was there: from the last sending on, callers of a closed loop stop one by one."""
+    if plan.arrivals:
+        return end_s
+    slice_s = observation.tally.slice_s
+    return max(1, math.floor(observation.last_due_s / slice_s + 1e-6)) * slice_s
+
+
+def _loaded_s(plan: LoadPlan, observation: Observation, window: Window) -> float:
+    """The same, within the window."""
+    return max(_last_full_s(plan, observation, window.end_s), window.start_s + observation.tally.slice_s)
+
+
+def _in_ns(start_s: float, end_s: float) -> tuple[int, int]:
+    return round(start_s * _NS), round(end_s * _NS)
 
 
 def _ceiled(time_s: float, slice_s: float) -> float:
@@ -110,18 +125,27 @@ def _ceiled(time_s: float, slice_s: float) -> float:
     return max(1, math.ceil(time_s / slice_s - 1e-6)) * slice_s
 
 
-def _duration_s(plan: LoadPlan, observation: Observation, window: Window) -> float:
-    """How long the window really took: a closed loop may end anywhere in its last slice."""
-    if plan.arrivals or not observation.count:
-        return window.end_s - window.start_s
-    return max(observation.last_end_s - window.start_s, 1e-6)
+def _duration_s(plan: LoadPlan, observation: Observation, window: Window, offered: int) -> float:
+    """How long the load of the window really lasted: it may end anywhere in the last slice."""
+    whole_s = window.end_s - window.start_s
+    if plan.arrivals:
+        # Each of the requests stands for the gap that follows it.
+        due_s = observation.last_due_s - window.start_s
+        return min(whole_s, due_s * offered / (offered - 1)) if offered > 1 and due_s > 0 else whole_s
+    if not observation.count:
+        return whole_s
+    full_s = max(_last_full_s(plan, observation, window.end_s), window.start_s)
+    if full_s >= window.end_s:
+        return max(observation.last_end_s - window.start_s, 1e-6)
+    rest = observation.tally.window(full_s, window.end_s)
+    return max(full_s - window.start_s + rest.mean_in_flight * rest.duration_s / plan.concurrency, 1e-6)
 
 
-def _throughput(tally: Tally, window: Window, value: float) -> Estimate:
-    """The interval comes from blocks of time; the value from the whole window."""
-    width_s = (window.end_s - window.start_s) / _BLOCKS
-    slices = tally.slices(max(width_s, tally.slice_s), window.start_s, window.end_s)
-    rates = [each.succeeded / (each.end_s - each.start_s) for each in slices]
+def _throughput(tally: Tally, start_s: float, end_s: float, value: float) -> Estimate:
+    """The interval comes from equal blocks of time; the value from the whole window."""
+    slices = tally.slices(max((end_s - start_s) / _BLOCKS, tally.slice_s), start_s, end_s)
+    longest_s = max(each.end_s - each.start_s for each in slices)
+    rates = [each.succeeded / longest_s for each in slices if each.end_s - each.start_s > longest_s - tally.slice_s / 2]
     interval = rate_interval(rates)
     if interval.low is None or interval.high is None:
         return Estimate(value=value, low=None, high=None)

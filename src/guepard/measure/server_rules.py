@@ -6,7 +6,7 @@ from statistics import median
 
 from guepard.measure.evidence import Evidence, error_share
 from guepard.measure.figures import digits, percentile_text, rate_text, share_text
-from guepard.measure.results import Finding, Slice
+from guepard.measure.results import Finding, Run, Slice
 from guepard.measure.saturation import OVERLOAD_SHARE
 
 _SILENT_SUCCESSES = 10
@@ -15,7 +15,7 @@ _FEWEST_SLICES = 8
 
 def _no_success(evidence: Evidence) -> Iterator[Finding]:
     run = evidence.run
-    if run.succeeded == 0:
+    if not _has_success(run):
         most = max(run.errors, key=lambda error: error.count, default=None)
         reason = f"; most ended with {most.name}" if most else ""
         yield Finding(
@@ -29,7 +29,7 @@ def _no_success(evidence: Evidence) -> Iterator[Finding]:
 def _errors(evidence: Evidence) -> Iterator[Finding]:
     run = evidence.run
     share = error_share(run)
-    if run.succeeded and share > evidence.max_error_share:
+    if _has_success(run) and share > evidence.max_error_share:
         most = max(run.errors, key=lambda error: error.count, default=None)
         kind = f", most of them {most.name}" if most else ""
         yield Finding(
@@ -56,7 +56,7 @@ def _died(evidence: Evidence) -> Iterator[Finding]:
     if evidence.run.load.loop == "open":
         expected = sum(piece.offered for piece in silent) * succeeded / max(1, sum(piece.offered for piece in before))
     else:
-        expected = (silent[-1].end_s - since) * succeeded / max(1e-9, since - slices[0].start_s)
+        expected = _waited_s(silent, evidence.run.load.concurrency or 1) * succeeded / max(1e-9, since)
     if expected >= _SILENT_SUCCESSES:
         yield Finding(
             code="server-died",
@@ -65,6 +65,22 @@ def _died(evidence: Evidence) -> Iterator[Finding]:
             f"{rate_text(succeeded / max(1e-9, since - slices[0].start_s))} did",
             remedy="read the server's log at that time: it stopped, hung or refused",
         )
+
+
+def _has_success(run: Run) -> bool:
+    """Some succeed in a short run after the last was due: they have a latency, and are not in the throughput."""
+    return run.succeeded > 0 or run.latency.count > 0
+
+
+def _waited_s(silent: list[Slice], concurrency: int) -> float:
+    """For how long callers of a closed loop waited in vain. After the last sending half of them must: a few that hang
+    when the others are done are errors, and no dead server."""
+    last = max((index for index, piece in enumerate(silent) if piece.offered), default=-1)
+    return sum(
+        piece.end_s - piece.start_s
+        for index, piece in enumerate(silent)
+        if index <= last or piece.in_flight >= concurrency / 2
+    )
 
 
 def _silent_end(slices: list[Slice]) -> list[Slice]:

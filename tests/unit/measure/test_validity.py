@@ -133,7 +133,7 @@ def test_the_reply_to_death_names_the_second() -> None:
 
 
 def test_a_hang_in_a_closed_loop_is_a_death() -> None:
-    run = run_of(load=CLOSED, slices=slices_of([1_000] * 4 + [0] * 6, [1_000] * 4 + [0] * 6))
+    run = run_of(load=CLOSED, slices=slices_of([1_016] + [1_000] * 3 + [0] * 6, [1_000] * 4 + [0] * 6))
     assert findings(run)["server-died"].reason.startswith("after second 4 ")
 
 

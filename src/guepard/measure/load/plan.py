@@ -72,7 +72,7 @@ class Arrivals(Struct, frozen=True, kw_only=True):
     def mean_rate(self, duration_ns: int) -> float:
         """Per second, over the whole run."""
         if self.kind == "trace":
-            last_ns = max(min(duration_ns, self.times_ns[-1]), 1)
+            last_ns = min(duration_ns, self.times_ns[-1]) or duration_ns
             return sum(time_ns < duration_ns for time_ns in self.times_ns) * 1e9 / last_ns
         return (self.rate + self.end_rate) / 2 if self.kind == "ramp" else self.rate
 
