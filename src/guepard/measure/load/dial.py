@@ -13,7 +13,7 @@ from guepard.measure.load.poller import READ, WRITE
 
 
 class Route(NamedTuple):
-    """Where to. With TLS the peer must prove that it is `host_name`, and choose `protocol` by ALPN."""
+    """Where to. With TLS the peer must prove that it is `host_name`, and choose `protocol` by ALPN, if there is one."""
 
     family: int
     address: Address
@@ -26,7 +26,7 @@ class Dial:
     """Calls `connected` with a non-blocking socket, which the poller does not watch any more, or `failed` with an End.
 
     It calls one of them once, never from within the constructor, and none after `close`. Writes into the journal how
-    long the connection and its TLS took.
+    long the connection and its TLS took. Raises: OSError if this machine gives no socket, which isn't the peer's doing.
     """
 
     def __init__(
@@ -37,12 +37,8 @@ class Dial:
         self._route = route
         self._connected = connected
         self._failed = failed
-        self._socket: socket.socket | None = None
-        try:
-            self._socket = connection = socket.socket(route.family, socket.SOCK_STREAM)
-        except OSError:
-            owner.later(lambda: self._fail(End.UNREACHABLE))
-            return
+        connection = socket.socket(route.family, socket.SOCK_STREAM)
+        self._socket: socket.socket | None = connection
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         owner.poller.add(connection.fileno(), self._connecting, WRITE)
@@ -95,7 +91,7 @@ class Dial:
             self._fail(End.TLS_FAILED)
         else:
             self._owner.journal.handshakes.append(time.monotonic_ns() - self._since_ns)
-            if self._socket.selected_alpn_protocol() == self._route.protocol:
+            if self._route.protocol in ("", self._socket.selected_alpn_protocol()):
                 self._succeed()
             else:
                 self._fail(End.TLS_FAILED)

@@ -9,11 +9,11 @@ import re
 import socket
 import ssl
 import time
-from errno import ECONNREFUSED, EINPROGRESS
 
 import httptools
 
 from guepard.measure.load.client import Address, SlotOwner
+from guepard.measure.load.dial import Dial, Route
 from guepard.measure.load.event_stream import EventStream, StreamRule
 from guepard.measure.load.http_reply import HttpReply
 from guepard.measure.load.journal import SAMPLE_EVERY
@@ -34,14 +34,12 @@ class HttpClient:
 
     def __init__(self, plan: LoadPlan, owner: SlotOwner, family: int, address: Address) -> None:
         endpoint = plan.endpoint
+        tls = tls_context(endpoint) if endpoint.tls else None
         self.owner = owner
-        self.family = family
-        self.address = address
+        self.route = Route(family, address, tls, endpoint.host_name or endpoint.host, "")
         self.is_head = plan.is_head
         self.expect = re.compile(plan.reply.expect.encode()) if plan.reply.expect else None
         self.stream_rule = StreamRule(plan.reply) if plan.reply.events else None
-        self.tls = tls_context(endpoint) if endpoint.tls else None
-        self.host_name = endpoint.host_name or endpoint.host
         self.keeps_timing = plan.server_timing
         self.is_simple = not (plan.is_head or plan.reply.events)
         self.answers = 0
@@ -63,8 +61,8 @@ class HttpSlot:
     __slots__ = (
         "_body",
         "_client",
-        "_connect_ns",
         "_data",
+        "_dial",
         "_doom",
         "_events",
         "_fd",
@@ -86,6 +84,7 @@ class HttpSlot:
         self.intended_ns = 0
         self._client = client
         self._owner = client.owner
+        self._dial: Dial | None = None
         self._socket: socket.socket | None = None
         self._fd = -1
         self._reply: HttpReply | None = None
@@ -99,7 +98,6 @@ class HttpSlot:
         self._received = 0
         self._pieces = 0
         self._last_piece_ns = 0
-        self._connect_ns = 0
         self._payload = 0
         self._flags = 0
 
@@ -111,13 +109,14 @@ class HttpSlot:
         connection = self._socket
         if connection is None:
             self._flags = flags | CONNECTED
-            self._connect()
+            self._dial = Dial(self._owner, self._client.route, self._connected, self._not_connected)
+            self._sent_ns = self._dial.started_ns
             return
         self._flags = flags
         self._sent_ns = time.monotonic_ns()
         try:
             sent = connection.send(data)
-        except (BlockingIOError, ssl.SSLWantWriteError):
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
             sent = 0
         except OSError:
             self._fail_later(End.RESET)
@@ -131,70 +130,25 @@ class HttpSlot:
         self._fail(outcome)
 
     def disconnect(self) -> None:
+        if self._dial is not None:
+            self._dial.close()
+            self._dial = None
         if self._socket is not None:
             self._owner.poller.remove(self._fd)
             self._socket.close()
             self._socket = None
 
-    # Connecting
-
-    def _connect(self) -> None:
-        client = self._client
-        self._sent_ns = self._connect_ns = time.monotonic_ns()
-        try:
-            connection = socket.socket(client.family, socket.SOCK_STREAM)
-        except OSError:
-            self._fail_later(End.UNREACHABLE)
-            return
-        connection.setblocking(False)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def _connected(self, connection: socket.socket) -> None:
+        self._dial = None
         self._socket = connection
         self._fd = connection.fileno()
-        self._owner.poller.add(self._fd, self._connecting, WRITE)
-        if connection.connect_ex(client.address) not in (0, EINPROGRESS):
-            self._fail_later(End.UNREACHABLE)
-
-    def _connecting(self, mask: int) -> None:
-        assert self._socket is not None
-        error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if error:
-            self._fail(End.REFUSED if error == ECONNREFUSED else End.UNREACHABLE)
-            return
-        now = time.monotonic_ns()
-        self._owner.journal.connects.append(now - self._connect_ns)
-        context = self._client.tls
-        if context is None:
-            self._connected()
-            return
-        self._connect_ns = now
-        self._owner.poller.remove(self._fd)
-        try:
-            self._socket = context.wrap_socket(
-                self._socket, do_handshake_on_connect=False, server_hostname=self._client.host_name
-            )
-        finally:
-            self._owner.poller.add(self._fd, self._shaking_hands, READ | WRITE)
-        self._shaking_hands(0)
-
-    def _shaking_hands(self, mask: int) -> None:
-        assert isinstance(self._socket, ssl.SSLSocket)
-        try:
-            self._socket.do_handshake()
-        except ssl.SSLWantReadError:
-            self._owner.poller.change(self._fd, READ)
-        except ssl.SSLWantWriteError:
-            self._owner.poller.change(self._fd, WRITE)
-        except OSError:
-            self._fail(End.TLS_FAILED)
-        else:
-            self._owner.journal.handshakes.append(time.monotonic_ns() - self._connect_ns)
-            self._connected()
-
-    def _connected(self) -> None:
         self._sent = 0
-        self._owner.poller.change(self._fd, READ | WRITE)
-        self._owner.poller.hand_over(self._fd, self._sending)
+        self._owner.poller.add(self._fd, self._sending, READ | WRITE)
         self._sending(WRITE)
+
+    def _not_connected(self, outcome: int) -> None:
+        self._dial = None
+        self._fail(outcome)
 
     # One request and its answer
 
@@ -257,10 +211,6 @@ class HttpSlot:
                     self._end(code, self._first_ns, 0)
                     return
         self._feed(data)
-        while self._socket is not None and isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
-            more = self._socket.recv(_READ_BYTES)
-            self._received += len(more)
-            self._feed(more)
 
     def _feed(self, data: bytes) -> None:
         reply = self._reply
@@ -280,10 +230,10 @@ class HttpSlot:
 
     def _on_body(self, body: bytes) -> None:
         now = time.monotonic_ns()
+        if self._client.expect is not None:
+            self._body.append(body)
         if self._events is None:
             self._first_ns = self._first_ns or now
-            if self._client.expect is not None:
-                self._body.append(body)
             return
         pieces = self._events.feed(body)
         if not pieces:
@@ -299,6 +249,7 @@ class HttpSlot:
         self._last_piece_ns = now
 
     def _complete(self, reply: HttpReply, keeps_connection: bool) -> None:
+        done_ns = time.monotonic_ns()  # what is looked for in the answer is not the server's time
         outcome = reply.status
         if 200 <= outcome < 300:
             if self._events is not None and not self._events.is_complete:
@@ -310,7 +261,7 @@ class HttpSlot:
             self._owner.journal.timings.append(reply.server_timing)
         if not keeps_connection or self._sent != len(self._data):
             self.disconnect()
-        self._end(outcome, time.monotonic_ns(), self._pieces)
+        self._end(outcome, done_ns, self._pieces)
 
     def _closed(self) -> None:
         if not self.intended_ns:

@@ -24,13 +24,17 @@ class HttpReply:
         self.server_timing = b""
         self._has_head = False
         self._has_framing = False
+        self._closes = False
         self._parser = httptools.HttpResponseParser(self)
 
     def feed(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
+            # Another protocol begins, and none was asked for: with its status this is no success.
+            self.status = self._parser.get_status_code()
             self.is_complete = True
+            self.keeps_connection = False
 
     def ended(self) -> bool:
         """Is the answer complete, now that the connection has ended? One without a length ends so."""
@@ -45,6 +49,8 @@ class HttpReply:
         name = name.lower()
         if name in (b"content-length", b"transfer-encoding"):
             self._has_framing = True
+        elif name == b"connection":
+            self._closes = b"close" in value.lower()
         elif name == b"server-timing":
             self.server_timing = value
 
@@ -58,6 +64,9 @@ class HttpReply:
         self.status = status
         self._has_head = True
         self.keeps_connection = self._parser.should_keep_alive()
+        if self._is_head and not self._has_framing:
+            # The parser expects a body until the connection ends, and takes that for the end of keeping it.
+            self.keeps_connection = not self._closes and self._parser.get_http_version() == "1.1"
         if self._is_head or status in _NO_BODY:
             self.is_complete = True
 

@@ -59,6 +59,12 @@ RIGHT: dict[str, Script] = {
     "no body": [b"HTTP/1.1 204 No Content\r\n\r\n"],
     "after a 100": [b"HTTP/1.1 100 Continue\r\n\r\n", 0.01, OK],
     "odd case and spaces": [b"HTTP/1.1 201 Made\r\ncontent-LENGTH:   2\r\nConnection: Keep-Alive\r\n\r\n{}"],
+    "an offer of another protocol": [
+        b"HTTP/1.1 200 OK\r\nUpgrade: h2,h2c\r\nConnection: Upgrade, Keep-Alive\r\nContent-Length: 2\r\n\r\n{}"
+    ],
+    "chunks with extensions and a trailer": [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;name=value\r\n{}\r\n0;last\r\nX-Sum: 1\r\n\r\n"
+    ],
     "empty": [b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"],
     "large": [b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + b"y" * 3_000_000],
 }
@@ -93,6 +99,10 @@ WRONG: dict[str, tuple[Script, int]] = {
     "two lengths": (
         [b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(b"{}")],
         End.MALFORMED,
+    ),
+    "another protocol": (
+        [b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"],
+        101,
     ),
     "silence": ([5.0], End.TIMED_OUT),
     "half an answer, then silence": ([OK[:-1], 5.0], End.TIMED_OUT),
@@ -160,6 +170,16 @@ def test_head_answers_have_no_body_whatever_they_say() -> None:
     with scripted_server(lambda number: [b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n"]) as server:
         records, _ = carry_out(plan(server.port, payloads=(Payload(data=data),), is_head=True))
     assert records.outcome.tolist() == [200] * 4
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize("head", [b"", b"Transfer-Encoding: chunked\r\n"])
+def test_connections_are_kept_after_head_answers_that_name_no_length(head: bytes) -> None:
+    data = b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with scripted_server(lambda number: [b"HTTP/1.1 200 OK\r\n" + head + b"\r\n"]) as server:
+        records, _ = carry_out(plan(server.port, payloads=(Payload(data=data),), is_head=True))
+    assert records.outcome.tolist() == [200] * 4
+    assert server.connections == 1
 
 
 EVENTS = ReplyRule(events=True, last_event="[DONE]")
@@ -180,6 +200,14 @@ def test_streams_tell_their_first_piece_and_the_gaps() -> None:
     gaps = Gaps.view(journal.gaps.tobytes())
     assert len(gaps.gap_ns) == 4
     assert (gaps.gap_ns > 0.02 * SECOND).all()
+
+
+def test_expected_content_is_looked_for_in_streams_too() -> None:
+    script = [stream(b"data: 1\n\ndata: [DONE]\n\n"), stream(b"data: one\n", b"\ndata: [DONE]\n\n")]
+    rule = ReplyRule(events=True, last_event="[DONE]", expect="data: one")
+    with scripted_server(lambda number: script[number]) as server:
+        records, _ = carry_out(plan(server.port, reply=rule, requests=2))
+    assert records.outcome.tolist() == [End.UNEXPECTED_CONTENT, 200]
 
 
 def test_a_stream_that_ends_without_its_last_event_is_broken() -> None:
