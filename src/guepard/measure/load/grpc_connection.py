@@ -80,6 +80,7 @@ class GrpcConnection:
             return
         if not http2.is_ready:
             slot.flags |= CONNECTED
+            slot.sent_ns = slot.sent_ns or time.monotonic_ns()  # waiting for the peer is none of the generator's lag
         elif self.seats > self.capacity:
             self.seats -= 1
             self._client.seat(slot).begin(slot)
@@ -171,7 +172,7 @@ class GrpcConnection:
             out.clear()
             now = time.monotonic_ns()
             for slot in self._starting:
-                slot.sent_ns = now
+                slot.sent_ns = slot.sent_ns or now
             self._starting.clear()
             self._send(data)
             if self._http2.is_worn_out:
@@ -213,7 +214,9 @@ class GrpcConnection:
         if slot.has_moved:
             slot.fail(_UNAVAILABLE)
         else:
+            first_sent_ns = slot.sent_ns
             slot.restart()
+            slot.sent_ns = first_sent_ns
             slot.has_moved = True
             self._client.seat(slot).begin(slot)
 

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -65,7 +66,9 @@ def goaway(last: int, code: int = 0) -> bytes:
 
 
 @contextmanager
-def scripted_http2(script: Script, greeting: bytes | None = None) -> Iterator[ScriptedHttp2]:
+def scripted_http2(
+    script: Script, greeting: bytes | None = None, *, greets_after_s: float = 0.0
+) -> Iterator[ScriptedHttp2]:
     """`greeting` comes first on each connection; without it, empty SETTINGS. Windows are opened for all that comes."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     server = ScriptedHttp2(listener.getsockname()[1])
@@ -87,6 +90,7 @@ def scripted_http2(script: Script, greeting: bytes | None = None) -> Iterator[Sc
     def converse(connection: socket.socket) -> None:
         unanswered: set[int] = set()
         with connection, suppress(OSError):
+            time.sleep(greets_after_s)
             connection.sendall(frame(SETTINGS, 0, 0) if greeting is None else greeting)
             for frames in read_frames(connection):
                 server.frames += frames
