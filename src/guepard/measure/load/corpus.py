@@ -34,16 +34,35 @@ def payloads_of(
                 yield repeated[number % len(repeated)]
                 number += shares
         case "unique":
-            makers = [unique_maker(payload.data, payload.spot) if payload.spot else None for payload in payloads]
+            makers = [_numbered(payload) for payload in payloads]
             number = first + share
             while True:
                 index = number % len(makers)
-                make = makers[index]
-                yield (index, make(number), UNIQUE) if make else repeated[index]
+                make, unlike = makers[index]
+                yield (index, make(number), UNIQUE if number < unlike else 0) if make else repeated[index]
                 number += shares
         case "zipf":
             for index in _zipf(len(repeated), order.exponent, (seed, first), share, shares):
                 yield repeated[index]
+
+
+def _numbered(payload: Payload) -> tuple[Make | None, int]:
+    """Who writes numbers into the payload, if it has a spot, and from which number on they come again."""
+    spot = payload.spot
+    return (unique_maker(payload.data, spot), distinct_numbers(spot)) if spot else (None, 0)
+
+
+def distinct_numbers(spot: UniqueSpot) -> int:
+    """How many numbers, from 0, each look different in the spot."""
+    match spot.form:
+        case "digits" | "small":
+            return int(10**spot.width)
+        case "float32":
+            return 1 << 23
+        case "float64":
+            return 1 << 52
+        case "uint":
+            return 1 << 8 * spot.width
 
 
 def unique_maker(data: bytes, spot: UniqueSpot) -> Make:

@@ -83,6 +83,21 @@ def test_unique_requests_are_marked_and_those_without_a_spot_are_not() -> None:
     assert len({data for _, data, _ in found}) == 4
 
 
+@pytest.mark.parametrize(
+    ("width", "form", "count"), [(2, "digits", 100), (2, "small", 100), (1, "uint", 256), (4, "float32", 1 << 23)]
+)
+def test_a_number_that_comes_again_is_marked_unique_no_more(
+    width: int, form: Literal["digits", "small", "uint", "float32"], count: int
+) -> None:
+    payloads = (Payload(data=b"....", spot=UniqueSpot(offset=0, width=width, form=form)),)
+    first = count - 3
+    order = PayloadOrder(kind="unique")
+    found = list(islice(payloads_of(payloads, order, first=first, share=0, shares=1, seed=1), 5))
+    assert [flags for _, _, flags in found] == [UNIQUE] * 3 + [0] * 2
+    begin = islice(payloads_of(payloads, order, first=0, share=0, shares=1, seed=1), 2)
+    assert [data for _, data, _ in found[3:]] == [data for _, data, _ in begin]
+
+
 def test_two_processes_never_make_the_same_unique_payload() -> None:
     payloads = (Payload(data=b"........", spot=UniqueSpot(offset=0, width=8, form="digits")),)
     made = [
