@@ -4,7 +4,7 @@ import msgspec
 
 from guepard.measure.load.generator import LoadGenerator
 from guepard.measure.load.null_server import NullServer
-from guepard.measure.load.plan import Endpoint, LoadPlan, PayloadOrder, ReplyRule
+from guepard.measure.load.plan import Endpoint, LoadPlan, ReplyRule
 from guepard.measure.observation import Observation
 
 _DURATION_NS = 500_000_000
@@ -15,7 +15,7 @@ def self_test_rate(generator: LoadGenerator, plan: LoadPlan) -> float | None:
     """Requests per second that `generator` can send of the plan's payloads; None where no null server speaks as the
     target does: over gRPC, TLS and for streams.
 
-    Cost: about a second.
+    Cost: about a second. Raises: KeyboardInterrupt, as anywhere where there is no partial result; GeneratorFailed.
     """
     if plan.endpoint.protocol != "http" or plan.endpoint.tls or plan.reply.events or plan.is_head:
         return None
@@ -23,7 +23,6 @@ def self_test_rate(generator: LoadGenerator, plan: LoadPlan) -> float | None:
         test = msgspec.structs.replace(
             plan,
             endpoint=Endpoint(protocol="http", host=server.host, port=server.port),
-            order=PayloadOrder(kind=plan.order.kind, exponent=plan.order.exponent),
             arrivals=None,
             concurrency=max(_LEAST_CONCURRENCY, plan.concurrency),
             requests=0,
@@ -31,5 +30,8 @@ def self_test_rate(generator: LoadGenerator, plan: LoadPlan) -> float | None:
             reply=ReplyRule(),
         )
         seen = Observation()
-        generator.run(test, seen)
-    return sum(slice_.succeeded for slice_ in seen.tally.slices(1.0, 0, seen.tally.end_s)) / seen.last_end_s
+        if generator.run(test, seen).was_interrupted:
+            raise KeyboardInterrupt
+    if not seen.count:
+        return None
+    return seen.tally.window(0, seen.tally.end_s).succeeded / seen.last_end_s
