@@ -169,11 +169,12 @@ class Driver:
 
     def _keep_house(self, now: int, timeout_ns: int) -> None:
         oldest_ns = now - timeout_ns
+        # Those that wait come first, or an abandoned slot would take one whose time is over as well.
+        while self._waiting and self._waiting[0] <= oldest_ns:
+            self._give_up(self._waiting.popleft(), now)
         for slot in self._slots:
             if 0 < slot.intended_ns <= oldest_ns:
                 slot.abandon(End.TIMED_OUT)
-        while self._waiting and self._waiting[0] <= oldest_ns:
-            self._give_up(self._waiting.popleft(), now)
         if self._pausing:
             due = [slot for at_ns, slot in self._pausing if at_ns <= now]
             self._pausing = [entry for entry in self._pausing if entry[0] > now]

@@ -12,7 +12,7 @@ _READ_BYTES = 1 << 20
 
 class Frame(IntEnum):
     PLAN = 1
-    """A LoadPlan and a share of it, in msgpack. To the process, which answers READY, or ERROR with a text."""
+    """A LoadPlan and a share of it, in msgpack. To the process, which answers READY or ERROR."""
     READY = 2
     START = 3
     """When, in nanoseconds of the monotonic clock, as text."""
@@ -28,6 +28,7 @@ class Frame(IntEnum):
     ENDED = 11
     """Everything has ended. A Usage, in msgpack."""
     ERROR = 12
+    """A text. The run is given up."""
 
 
 class Share(Struct, frozen=True):

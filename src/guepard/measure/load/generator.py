@@ -196,6 +196,8 @@ class _Collection:
                 sink.add_handshakes(np.frombuffer(data, np.int64))
             case Frame.TIMINGS:
                 sink.add_timings(msgspec.msgpack.decode(data, type=list[bytes]))
+            case Frame.ERROR:
+                raise GeneratorFailed(data.decode())
             case Frame.ENDED:
                 self._usages.append(msgspec.msgpack.decode(data, type=Usage))
 

@@ -6,6 +6,7 @@ descriptor wakes the driver's loop for them.
 
 import os
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -30,6 +31,8 @@ class InProcessClient:
         self.owner = owner
         self._ended: deque[tuple[InProcessSlot, int, int, int]] = deque()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        # Closed after the last answer: an inference that was abandoned may still end, on a thread of the model.
+        weakref.finalize(self, os.close, self._wake)
         owner.poller.add(self._wake, self._answers)
 
     def open_slot(self) -> "InProcessSlot":
@@ -42,7 +45,6 @@ class InProcessClient:
 
     def close(self) -> None:
         self.owner.poller.remove(self._wake)
-        # The descriptor stays open: an inference that was abandoned may still end, on a thread of the model.
 
     def _answers(self, mask: int) -> None:
         os.eventfd_read(self._wake)

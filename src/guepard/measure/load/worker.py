@@ -6,6 +6,7 @@ It does nothing but carry out its share of plans and send what it wrote down. It
 import ctypes
 import gc
 import os
+import resource
 import signal
 import socket
 import sys
@@ -13,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from errno import EMFILE, ENFILE
 from pathlib import Path
 
 import msgspec
@@ -73,6 +75,7 @@ class Worker:
         try:
             client = self._make_client(plan, driver)
         except OSError as error:
+            poller.close()
             self._control.sendall(frame(Frame.ERROR, str(error).encode()))
             return
         self._control.sendall(frame(Frame.READY))
@@ -82,8 +85,15 @@ class Worker:
         self._driver = driver
         self._control.setblocking(False)
         poller.add(self._control.fileno(), self._told, READ)
+        self._obey()  # what came together with START is not read again
         waited_ns, cpu_ns, wall_ns = runqueue_wait_ns(), self._cpu_ns(), time.monotonic_ns()
-        driver.run(client, int(data))
+        try:
+            driver.run(client, int(data))
+        except ConnectionError:
+            raise
+        except OSError as error:
+            self._give_up(error)
+            return
         wait_ns = runqueue_wait_ns()
         usage = Usage(
             cpu_ns=self._cpu_ns() - cpu_ns,
@@ -94,18 +104,30 @@ class Worker:
         client.close()
         poller.close()
         self._outbox.append(memoryview(frame(Frame.ENDED, msgspec.msgpack.encode(usage))))
-        self._control.setblocking(True)
-        while self._outbox:
-            self._control.sendall(self._outbox.popleft())
+        self._send_all()
         gc.collect()
 
     def _told(self, mask: int) -> None:
         """Something came from the parent in the middle of a run: STOP, or its end."""
-        assert self._driver is not None
         self._frames.extend(self._reader.read(self._control))
+        self._obey()
+
+    def _obey(self) -> None:
+        assert self._driver is not None
         while self._frames and self._frames[0][0] is Frame.STOP:
             self._frames.popleft()
             self._driver.stop()
+
+    def _give_up(self, error: OSError) -> None:
+        """This machine gives no socket. The run says nothing of the server, and ends."""
+        remedy = "; raise ulimit -n, or lower --connections" if error.errno in (EMFILE, ENFILE) else ""
+        self._outbox.append(memoryview(frame(Frame.ERROR, f"no connection could be opened: {error}{remedy}".encode())))
+        self._send_all()
+
+    def _send_all(self) -> None:
+        self._control.setblocking(True)
+        while self._outbox:
+            self._control.sendall(self._outbox.popleft())
 
     def _flush(self) -> None:
         self._outbox.extend(map(memoryview, journal_frames(self._journal)))
@@ -168,9 +190,9 @@ def reachable_address(host: str, port: int) -> tuple[int, Address]:
 
 
 def runqueue_wait_ns() -> int | None:
-    """How long this process has been ready to run without a CPU. Source: /proc/PID/schedstat of Linux."""
+    """How long this thread has been ready to run without a CPU. Source: /proc/PID/task/TID/schedstat of Linux."""
     try:
-        return int(Path("/proc/self/schedstat").read_text().split()[1])
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
     except (OSError, IndexError, ValueError):
         return None
 
@@ -180,6 +202,10 @@ def main() -> int:
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     libc.prctl(_PR_SET_TIMERSLACK, 1_000, 0, 0, 0)  # sleep to the microsecond, not to the default 50 µs
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (most, most)
+    )  # a shell's usual 1,024 are too few for as many connections
     gc.disable()  # between runs the worker collects by itself
     with suppress(OSError):
         # Users have machines of their own: where they share this one, the server must not keep them from asking.

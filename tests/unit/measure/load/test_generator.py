@@ -1,17 +1,22 @@
 """Generator processes and threads that carry out plans."""
 
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
-from guepard.measure.load.frames import Frame, FrameReader, frame
+from guepard.measure.load.client import Client, Slot
+from guepard.measure.load.frames import Frame, FrameReader, Share, frame
 from guepard.measure.load.generator import GeneratorFailed, LoadGenerator
 from guepard.measure.load.in_process_client import Done
 from guepard.measure.load.in_process_generator import InProcessGenerator
@@ -19,6 +24,7 @@ from guepard.measure.load.null_server import NullServer
 from guepard.measure.load.outcomes import End
 from guepard.measure.load.plan import Arrivals, Endpoint, LoadPlan, Payload, PayloadOrder, UniqueSpot
 from guepard.measure.load.records import COLUMNS, UNIQUE, Column, Gaps, Records
+from guepard.measure.load.worker import Worker
 
 SECOND = 1_000_000_000
 DATA = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\n00000000"
@@ -138,6 +144,63 @@ def test_an_interrupt_ends_the_sending_and_what_is_under_way_still_comes() -> No
         assert len(again.records) == 10
 
 
+def test_an_interrupt_that_comes_with_the_start_is_heard() -> None:
+    """STOP may reach a process in the same read as START, and is not to be read again then."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        wanted = plan(server.getsockname()[1], arrivals=Arrivals(kind="constant", rate=10.0), duration_ns=60 * SECOND)
+        ours, theirs = socket.socketpair()
+        client = ClientThatIsNone()
+        with ours, theirs:
+            thread = threading.Thread(target=run_worker, args=(theirs, client))
+            thread.start()
+            ours.sendall(frame(Frame.PLAN, msgspec.msgpack.encode((wanted, Share(0, 1)))))
+            reader, kinds = FrameReader(), []
+            start = frame(Frame.START, str(time.monotonic_ns()).encode())
+            ours.settimeout(30)
+            while Frame.ENDED not in kinds:
+                found = [kind for kind, _ in reader.read(ours)]
+                if Frame.READY in found:
+                    ours.sendall(start + frame(Frame.STOP))
+                kinds += found
+            ours.shutdown(socket.SHUT_RDWR)
+            thread.join(30)
+            assert not thread.is_alive()
+    assert Frame.ROWS not in kinds
+    assert client.sent == 0
+
+
+class ClientThatIsNone:
+    sent = 0
+
+    def open_slot(self) -> Slot:
+        self.sent += 1
+        raise AssertionError("nothing should be sent")
+
+    def close(self) -> None:
+        pass
+
+
+def run_worker(control: socket.socket, client: Client) -> None:
+    with suppress(EOFError, ConnectionError):
+        Worker(control, lambda plan, owner: client).run()
+
+
+def test_a_process_without_descriptors_gives_up_instead_of_calling_the_server_unreachable() -> None:
+    with NullServer() as server, LoadGenerator(1) as generator:
+        (pid,) = generator.pids
+        generator.run(plan(server.port, concurrency=1, requests=1), Collected())
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (16, 16))
+        with pytest.raises(GeneratorFailed, match="ulimit -n"):
+            generator.run(plan(server.port, concurrency=64), Collected())
+
+
+def test_a_process_may_open_as_many_descriptors_as_the_system_allows() -> None:
+    with NullServer() as server, LoadGenerator(1) as generator:
+        generator.run(plan(server.port, concurrency=1, requests=1), Collected())
+        soft, hard = resource.prlimit(generator.pids[0], resource.RLIMIT_NOFILE)
+    assert soft == hard
+
+
 def test_a_generator_process_that_dies_is_told(tmp_path: Path) -> None:
     with NullServer() as server, LoadGenerator(1) as generator:
         (process,) = generator._processes
@@ -212,3 +275,13 @@ def test_an_inference_that_is_too_late_is_given_up_once() -> None:
         for done in late:
             done(End.DONE)
     assert sink.records.outcome.tolist() == [End.TIMED_OUT] * 2
+
+
+def test_no_descriptor_is_left_of_a_run_in_this_process() -> None:
+    with InProcessGenerator(lambda payload, done: done(End.DONE)) as generator:
+        generator.run(plan(1, concurrency=1, requests=5), Collected())
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        for _ in range(5):
+            generator.run(plan(1, concurrency=1, requests=5), Collected())
+        # The last run's client may still be there.
+        assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1
