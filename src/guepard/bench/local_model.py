@@ -20,7 +20,7 @@ from guepard.bench.targets.sample_files import JSON_SUFFIXES, data_files, json_s
 from guepard.bench.targets.tensor_call import TensorCall
 from guepard.bench.targets.tensor_samples import oip_call, read_calls
 from guepard.bench.targets.tensor_shapes import plan_shapes
-from guepard.core.errors import ConfigurationError
+from guepard.core.errors import ConfigurationError, DeadlineExceeded
 from guepard.core.tensor import Array
 from guepard.measure.load.in_process_client import Done
 from guepard.measure.load.outcomes import End
@@ -134,6 +134,8 @@ class ModelCaller:
     async def _infer(self, payload: int, done: Done) -> None:
         try:
             await self._model.infer_async(self._inputs[payload], timeout=self._timeout_s)
+        except DeadlineExceeded:
+            done(End.TIMED_OUT)
         except Exception:
             done(End.FAILED)
         else:
