@@ -24,14 +24,8 @@ from guepard.protocols.grpc_messages import message_class
 from guepard.testing.running_server import RunningServer
 from tests.conftest import Serve
 from tests.services import onnx_models
-from tests.services.foreign_servers import (
-    Asked,
-    Certificate,
-    Told,
-    foreign_grpc_server,
-    foreign_server,
-    make_certificate,
-)
+from tests.services.certificates import Certificate, make_certificate
+from tests.services.foreign_servers import Asked, Told, foreign_grpc_server, foreign_server
 from tests.services.identities import onnx_identities
 
 PYTHON_MODELS = Path(__file__).parent.parent / "services" / "python_models.py"

@@ -1,17 +1,16 @@
 """HTTP and gRPC servers that are not ours, each a few lines of a test: what they answer is a function."""
 
-import ssl
-import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
 import orjson
+
+from tests.services.certificates import Certificate
 
 
 class Asked(NamedTuple):
@@ -40,54 +39,6 @@ class ForeignServer:
         self.url = url
         self.port = port
         self.asked: list[Asked] = []
-
-
-_AUTHORITY = """
-[ca]
-default_ca = own
-[own]
-database = {folder}/{name}.db
-new_certs_dir = {folder}
-rand_serial = yes
-default_md = sha256
-policy = any
-copy_extensions = copy
-[any]
-commonName = supplied
-[req]
-distinguished_name = none
-[none]
-"""
-
-
-class Certificate(NamedTuple):
-    """Self-signed, so it is its own authority."""
-
-    file: Path
-    key: Path
-
-    def context(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.file, self.key)
-        return context
-
-
-def make_certificate(folder: Path, name: str, *, is_expired: bool = False) -> Certificate:
-    """For one host name or IPv4 address."""
-    made = Certificate(folder / f"{name}.pem", folder / f"{name}.key")
-    config, request = folder / f"{name}.cnf", folder / f"{name}.csr"
-    config.write_text(_AUTHORITY.format(folder=folder, name=name))
-    Path(f"{folder}/{name}.db").write_text("")
-    kind = "IP" if name.replace(".", "").isdigit() else "DNS"
-    asking = ["req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    asking += ["-subj", f"/CN={name}", "-addext", f"subjectAltName={kind}:{name}", "-keyout", str(made.key)]
-    signing = ["ca", "-selfsign", "-batch", "-notext", "-in", str(request), "-keyfile", str(made.key)]
-    signing += ["-startdate", "20200101000000Z"] if is_expired else []
-    signing += ["-enddate", "20200102000000Z"] if is_expired else ["-days", "2"]
-    for words, output in ((asking, request), (signing, made.file)):
-        command = ["openssl", *words, "-config", str(config), "-out", str(output)]
-        subprocess.run(command, check=True, capture_output=True, timeout=30)
-    return made
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from types import TracebackType
 import msgspec
 
 from guepard.measure.load.request_counter import RequestCounter
+from tests.services.certificates import Certificate, make_certificate
 from tests.services.known_behaviours import AnyBehaviour, Handler
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +50,7 @@ class KnownServer:
         self._behaviour = behaviour
         self._tls_names = tls_names
         self._folder = tempfile.TemporaryDirectory(prefix="known-server-")
+        self._certificate: Certificate | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self.host = "127.0.0.1"
         self.port = 0
@@ -56,8 +58,8 @@ class KnownServer:
     def __enter__(self) -> "KnownServer":
         command = [sys.executable, "-m", "tests.services.known_servers", msgspec.json.encode(self._behaviour).decode()]
         if self._tls_names:
-            _make_certificate(Path(self._folder.name), self._tls_names)
-            command.append(self._folder.name)
+            self._certificate = make_certificate(Path(self._folder.name), *self._tls_names)
+            command += map(str, self._certificate)
         self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdout is not None
         readable, _, _ = select.select([self._process.stdout], [], [], _START_S)
@@ -81,7 +83,8 @@ class KnownServer:
     @property
     def ca_file(self) -> Path:
         """What a client must trust to trust a server with TLS."""
-        return Path(self._folder.name) / "certificate.pem"
+        assert self._certificate is not None, "it speaks no TLS, or was not started"
+        return self._certificate.file
 
     @property
     def pid(self) -> int:
@@ -101,14 +104,6 @@ class KnownServer:
             process.communicate()
             raise AssertionError(f"{self._behaviour} did not end") from None
         return msgspec.json.decode(output, type=KnownReport) if output else None
-
-
-def _make_certificate(folder: Path, names: tuple[str, ...]) -> None:
-    alternatives = ",".join(f"{'IP' if name.replace('.', '').isdigit() else 'DNS'}:{name}" for name in names)
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    command += ["-days", "2", "-subj", f"/CN={names[0]}", "-addext", f"subjectAltName={alternatives}"]
-    command += ["-keyout", str(folder / "key.pem"), "-out", str(folder / "certificate.pem")]
-    subprocess.run(command, check=True, capture_output=True, timeout=30)
 
 
 # the child
@@ -194,14 +189,12 @@ async def _serve(behaviour: AnyBehaviour, context: ssl.SSLContext | None) -> Non
     print(json.dumps(msgspec.to_builtins(stage.report())), flush=True)
 
 
-def main(behaviour: str, folder: str | None = None) -> None:
+def main(behaviour: str, *certificate: str) -> None:
+    """`certificate`: its file and its key's, or nothing."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the test says when to end
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    context = None
-    if folder is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(Path(folder) / "certificate.pem", Path(folder) / "key.pem")
+    context = Certificate(*map(Path, certificate)).context() if certificate else None
     known = msgspec.json.decode(behaviour, type=AnyBehaviour)
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(_PreciseSelector())) as runner:
         runner.run(_serve(known, context))
