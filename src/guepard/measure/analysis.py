@@ -1,8 +1,8 @@
 """What the observation of a run comes to: the window that is measured, and the figures of it.
 
 A closed loop is measured until its last request has ended, so that slow requests are not cut off: its throughput times
-its mean latency is its concurrency. When callers stop one after the other at the end, time counts by the share of them
-that still wait, so that one that hangs does not make the others look slow. An open loop is measured until its last
+its mean latency is its concurrency. But callers stop one after the other at the end, and one that hangs must not make
+the others look slow: rates are those from before. An open loop is measured until its last
 request was due: what came after that was no longer under load.
 """
 
@@ -32,6 +32,8 @@ _DRAWN_SLICES = 120
 _FOR_P90 = 10
 _FOR_P99 = 100
 _USUAL_PERCENT = 99.0
+_MANY_ANSWERS = 20
+"""Of each caller. What it is in the middle of when the last request is sent is then little."""
 
 
 def analyse(
@@ -72,7 +74,7 @@ def analyse(
         sent_rate=totals.sent / duration_s,
         throughput=_throughput(tally, window.start_s, loaded_s, totals.succeeded / duration_s),
         goodput=_within(totals.latency, slo) / duration_s if slo else None,
-        mean_in_flight=totals.mean_in_flight * totals.duration_s / duration_s,
+        mean_in_flight=_mean_in_flight(plan, tally, totals, loaded_s, duration_s),
         repeat_share=totals.repeat_share,
         received_bytes_per_s=totals.received_bytes / duration_s,
         latency=summarise(totals.latency, blocks, sorted({*PERCENTS, slo_percent})),
@@ -90,8 +92,11 @@ def analyse(
 def _window(plan: LoadPlan, observation: Observation, warm_up_s: float | None) -> Window:
     tally = observation.tally
     slice_s = tally.slice_s
-    last_s = observation.last_due_s if plan.arrivals else observation.last_end_s
-    whole = _ceiled(min(last_s, plan.duration_ns / _NS) if plan.arrivals else last_s, slice_s)
+    if plan.arrivals:
+        whole = _ceiled(min(observation.last_due_s, plan.duration_ns / _NS), slice_s)
+    else:
+        # A border belongs to what comes after it, and the last answer to the run.
+        whole = (math.floor(observation.last_end_s / slice_s + 1e-6) + 1) * slice_s
     if warm_up_s is not None:
         start_s = min(round(warm_up_s / slice_s) * slice_s, whole - slice_s)
         says = f"the first {start_s:g} s, as asked" if start_s else "nothing was cut off, as asked"
@@ -132,13 +137,32 @@ def _duration_s(plan: LoadPlan, observation: Observation, window: Window, offere
         # Each of the requests stands for the gap that follows it.
         due_s = observation.last_due_s - window.start_s
         return min(whole_s, due_s * offered / (offered - 1)) if offered > 1 and due_s > 0 else whole_s
-    if not observation.count:
-        return whole_s
+    return _callers_s(plan, observation, window) if observation.count else whole_s
+
+
+def _callers_s(plan: LoadPlan, observation: Observation, window: Window) -> float:
+    """How long all callers of a closed loop together would have taken for what they got, though they stop one by one.
+
+    After many answers each, as long as at the rate until the last sending. After few, time counts by the share of
+    callers that still wait: then throughput times mean latency is their number to the digit, but where they only wait
+    for one another it comes out too high, by half a request of each.
+    """
+    ended_ns, _, _ = observation.successes.columns()
+    ended_ns = ended_ns[ended_ns >= window.start_s * _NS]
+    early = int((ended_ns <= observation.last_due_s * _NS).sum())
+    if early >= _MANY_ANSWERS * plan.concurrency:
+        return (observation.last_due_s - window.start_s) * len(ended_ns) / early
     full_s = max(_last_full_s(plan, observation, window.end_s), window.start_s)
     if full_s >= window.end_s:
         return max(observation.last_end_s - window.start_s, 1e-6)
     rest = observation.tally.window(full_s, window.end_s)
     return max(full_s - window.start_s + rest.mean_in_flight * rest.duration_s / plan.concurrency, 1e-6)
+
+
+def _mean_in_flight(plan: LoadPlan, tally: Tally, totals: WindowTotals, loaded_s: float, duration_s: float) -> float:
+    if plan.arrivals or not totals.offered:
+        return totals.mean_in_flight * totals.duration_s / duration_s
+    return tally.window(totals.start_s, loaded_s).mean_in_flight
 
 
 def _throughput(tally: Tally, start_s: float, end_s: float, value: float) -> Estimate:
