@@ -1,4 +1,5 @@
-"""Figures as text, the same in the terminal and on the page. Foreign text, made fit for one line."""
+"""Figures as text, in columns that are the same in the terminal and on the page: `measure/figures.py` has those of
+sentences. Foreign text, made fit for one line."""
 
 import math
 
@@ -44,10 +45,6 @@ def change(share: float | None) -> str:
     if share is None or not math.isfinite(share):
         return ABSENT
     return f"{share * 100:+.1f} %"
-
-
-def percentile_name(value: float) -> str:
-    return f"p{value:.10g}"
 
 
 def seconds(value: float) -> str:

@@ -16,9 +16,9 @@ from guepard.bench.load_plans import rows_of
 from guepard.bench.targets.model_metadata import ModelMetadata, from_oip
 from guepard.bench.targets.prepared_target import PreparedTarget
 from guepard.bench.targets.random_tensors import random_tensor
-from guepard.bench.targets.sample_files import JSON_SUFFIXES, data_files, json_samples
+from guepard.bench.targets.sample_files import JSON_SUFFIXES, data_files
 from guepard.bench.targets.tensor_call import TensorCall
-from guepard.bench.targets.tensor_samples import oip_call, read_calls
+from guepard.bench.targets.tensor_samples import oip_calls, read_calls
 from guepard.bench.targets.tensor_shapes import plan_shapes
 from guepard.core.errors import ConfigurationError, DeadlineExceeded
 from guepard.core.tensor import Array
@@ -96,7 +96,7 @@ def _generated(model: ModelMetadata, options: BenchOptions, notes: list[str]) ->
 def _samples(data: str, model: ModelMetadata, options: BenchOptions, notes: list[str]) -> Iterator[TensorCall]:
     for path in map(Path, data_files(data)):
         if path.suffix in JSON_SUFFIXES:
-            yield from (oip_call(sample, model) for sample in json_samples(path))
+            yield from oip_calls(path, model)
         else:
             yield from read_calls(path, model, rows_of(options), notes)
 

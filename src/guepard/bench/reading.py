@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from guepard.bench import figures
+from guepard.measure.figures import percentile_text
 from guepard.measure.histogram import Histogram
 from guepard.measure.latency_summary import histogram_of
 from guepard.measure.results import Document, Edge, Finding, Latency, PayloadReport, Run, Target
@@ -138,7 +139,7 @@ def headline(document: Document) -> str:
         return ""
     words = [f"{figures.number(run.throughput.value, 4)}/s"]
     told = [each for each in run.latency.percentiles if each.is_supported and each.percent in (50.0, 99.0)]
-    words += [f"{figures.percentile_name(each.percent)} {figures.number(each.value_ms)} ms" for each in told]
+    words += [f"{percentile_text(each.percent)} {figures.number(each.value_ms)} ms" for each in told]
     words.append(f"{figures.percent(run.failed / run.offered if run.offered else 0.0)} failed")
     if run.load.loop == "closed":
         words.append("closed loop")
@@ -147,7 +148,7 @@ def headline(document: Document) -> str:
 
 def edge_says(edge: Edge) -> str:
     """The bracket around the edge, in figures."""
-    slo = f"{figures.percentile_name(edge.slo.percent)} <= {figures.plain(edge.slo.limit_ms)} ms"
+    slo = f"{percentile_text(edge.slo.percent)} <= {figures.plain(edge.slo.limit_ms)} ms"
     if edge.rate is None:
         words = f"no rate was found under {slo}"
     else:

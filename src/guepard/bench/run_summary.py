@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from guepard.bench import figures
 from guepard.bench.terminal import Ink
 from guepard.bench.text_blocks import LABEL_COLUMNS, Block, Columns, wrapped
+from guepard.measure.figures import percentile_text
 from guepard.measure.results import Latency, Load, Percentile, Run, ServerView, Slo
 
 CLOSED_LOOP_REMARK = (
@@ -101,7 +102,7 @@ def value_at(latency: Latency, percent: float, digits: int = 4) -> str:
 
 
 def _name(each: Percentile) -> str:
-    return figures.percentile_name(each.percent)
+    return percentile_text(each.percent)
 
 
 def too_small(each: Percentile, latency: Latency) -> str:

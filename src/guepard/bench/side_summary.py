@@ -6,6 +6,7 @@ from guepard.bench import figures
 from guepard.bench.reading import Side, pooled_latency
 from guepard.bench.terminal import Ink
 from guepard.bench.text_blocks import Block, Columns, wrapped
+from guepard.measure.figures import percentile_text
 from guepard.measure.histogram import Histogram
 
 SHARES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
@@ -17,7 +18,7 @@ def side_blocks(sides: Sequence[Side], ink: Ink, room: int) -> Iterator[Block]:
     columns = Columns(("ms", *(side.letter for side in sides)), "<" + ">" * len(sides))
     for share in SHARES:
         cells = [quantile_ms(pool, share) for pool in pools]
-        columns.add((figures.percentile_name(share * 100), *cells))
+        columns.add((percentile_text(share * 100), *cells))
     columns.add(("samples", *(figures.count(pool.count) for pool in pools)))
     yield Block("Latency", list(columns.lines(ink, room)))
     for side in sides:

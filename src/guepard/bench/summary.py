@@ -23,6 +23,7 @@ from guepard.bench.run_summary import run_blocks, value_at
 from guepard.bench.side_summary import side_blocks
 from guepard.bench.terminal import Ink, is_terminal, terminal_size, wants_colour, write_text
 from guepard.bench.text_blocks import LABEL_COLUMNS, Block, Columns, laid_out, wrapped
+from guepard.measure.figures import percentile_text
 from guepard.measure.results import Comparison, Document, Gate, Run, Target
 
 _WIDEST = 100
@@ -132,7 +133,7 @@ def _gates(gates: Sequence[Gate], ink: Ink, room: int) -> Iterator[str]:
 
 def _runs(document: Document, ink: Ink, room: int) -> Iterator[str]:
     percent = document.slo.percent if document.slo else 99.0
-    head = ("run", "asked/s", "done/s", "p50 ms", f"{figures.percentile_name(percent)} ms", "failed", "")
+    head = ("run", "asked/s", "done/s", "p50 ms", f"{percentile_text(percent)} ms", "failed", "")
     columns = Columns(head, "<>>>>><")
     for run in document.runs:
         state = run_state(document, run)

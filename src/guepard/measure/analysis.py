@@ -32,7 +32,7 @@ _DRAWN_SLICES = 120
 _FOR_P90 = 10
 _FOR_P99 = 100
 _USUAL_PERCENT = 99.0
-_MANY_ANSWERS = 20
+_MANY_ANSWERS = 15
 """Of each caller. What it is in the middle of when the last request is sent is then little."""
 
 

@@ -30,5 +30,5 @@ def change_text(share: float) -> str:
 
 
 def percentile_text(percent: float) -> str:
-    """p99, p99.9."""
-    return f"p{percent:g}"
+    """p99, p99.9, p99.99999: never p100 for what is less."""
+    return f"p{percent:.10g}"

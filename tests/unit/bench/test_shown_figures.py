@@ -5,6 +5,7 @@ import math
 import pytest
 
 from guepard.bench import figures
+from guepard.measure.figures import percentile_text
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ def test_little_is_not_nothing_and_nearly_all_is_not_all(share: float | None, te
 def test_what_somebody_chose_is_written_as_chosen() -> None:
     assert [figures.plain(value) for value in (50.0, 0.5, 1000.0, 2_500_000.0)] == ["50", "0.5", "1,000", "2,500,000"]
     assert figures.plain(487.3918273, 4) == "487.4"
-    assert figures.percentile_name(99.999) == "p99.999"
+    assert percentile_text(99.999) == "p99.999"
 
 
 def test_spans_and_sizes_have_their_unit() -> None:

@@ -23,3 +23,4 @@ def test_units() -> None:
     assert share_text(0.0312) == "3.12 %"
     assert percentile_text(99) == "p99"
     assert percentile_text(99.9) == "p99.9"
+    assert percentile_text(99.99999) == "p99.99999"

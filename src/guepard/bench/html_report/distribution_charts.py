@@ -13,6 +13,7 @@ from guepard.bench.html_report.scales import Linear, Log, Percentiles
 from guepard.bench.html_report.svg_chart import Chart, Key, figure
 from guepard.bench.html_report.time_charts import latency_scale
 from guepard.bench.reading import histogram_or_none
+from guepard.measure.figures import percentile_text
 from guepard.measure.histogram import Histogram
 from guepard.measure.results import Latency, Percentile, Run
 
@@ -161,7 +162,7 @@ def percentile_figure(curves: Sequence[Curve], name: str, title: str, descriptio
 
 
 def _says(curves: Sequence[Curve], share: float) -> str:
-    lines = [figures.percentile_name(float(f"{share * 100:.6g}"))]
+    lines = [percentile_text(float(f"{share * 100:.6g}"))]
     lines += [f"{curve.label}: {figures.number(curve.ms(share))} ms{_doubt(curve, share)}" for curve in curves]
     return "\n".join(lines)
 
@@ -174,7 +175,7 @@ def _table(curves: Sequence[Curve], title: str) -> Markup:
     most = max(curve.histogram.count for curve in curves)
     rows = [
         (
-            figures.percentile_name(round(share * 100, 6)),
+            percentile_text(round(share * 100, 6)),
             *(f"{figures.number(curve.ms(share), 4)}{_doubt(curve, share)}" for curve in curves),
         )
         for share in _ROWS
@@ -214,7 +215,7 @@ def latency_histogram(run: Run, name: str) -> Markup | None:
     for percent, style in ((50.0, "here"), (99.0, "slo")):
         each = run.latency.at(percent)
         if each is not None and each.is_supported:
-            chart.upright(each.value_ms, style, figures.percentile_name(percent))
+            chart.upright(each.value_ms, style, percentile_text(percent))
     rows = [
         (f"{figures.number(start)} to {figures.number(end)}", figures.percent(share / 100))
         for (start, end), share in zip(pairwise(edges), shares, strict=True)

@@ -19,6 +19,7 @@ from guepard.bench.reading import (
 )
 from guepard.bench.run_summary import value_at
 from guepard.bench.side_summary import SHARES, quantile_ms, side_errors
+from guepard.measure.figures import percentile_text
 from guepard.measure.results import Document, Edge, Gate, Run, Target
 
 _MARKS = {"invalid": "bad", "warning": "unknown", "note": "quiet"}
@@ -142,7 +143,7 @@ def runs_table(document: Document) -> Markup:
                 figures.percent(run.failed / run.offered if run.offered else 0.0),
             )
         )
-    head = ("run", "", "asked/s", "done/s", "p50, ms", f"{figures.percentile_name(percent)}, ms", "failed")
+    head = ("run", "", "asked/s", "done/s", "p50, ms", f"{percentile_text(percent)}, ms", "failed")
     return table(head, rows, caption="All runs", classes=[None, None, "n", "n", "n", "n", "n"])
 
 
@@ -156,7 +157,7 @@ def sides_table(sides: Sequence[Side]) -> Markup:
     """Percentiles and errors of the sides of a comparison."""
     pools = [pooled_latency(side.runs) for side in sides]
     rows: list[Sequence[Content]] = [
-        (figures.percentile_name(share * 100), *(quantile_ms(pool, share) for pool in pools)) for share in SHARES
+        (percentile_text(share * 100), *(quantile_ms(pool, share) for pool in pools)) for share in SHARES
     ]
     rows.append(("samples", *(figures.count(pool.count) for pool in pools)))
     head = ("ms, of successes", *(side.letter for side in sides))

@@ -6,6 +6,7 @@ from guepard.bench.html_report.scales import Linear, Log
 from guepard.bench.html_report.svg_chart import Chart, Key, figure
 from guepard.bench.html_report.time_charts import latency_scale
 from guepard.bench.reading import asked_rate, run_state
+from guepard.measure.figures import percentile_text
 from guepard.measure.results import Document, Run
 
 
@@ -15,7 +16,7 @@ def knee_chart(document: Document, name: str) -> Markup | None:
     if len({(run.load.rate, run.load.concurrency) for run in runs}) < 2 or len(document.targets) > 1:
         return None
     percent = document.slo.percent if document.slo else 99.0
-    tail = figures.percentile_name(percent)
+    tail = percentile_text(percent)
     lines = [(50.0, "s1", "p50")] if percent == 50.0 else [(50.0, "s1", "p50"), (percent, "s3", tail)]
     values = [value for at, _, _ in lines for run in runs if (value := _at(run, at)) is not None]
     if not values:

@@ -19,6 +19,7 @@ from guepard.bench.html_report.time_charts import (
     throughput_over_time,
 )
 from guepard.bench.run_summary import CLOSED_LOOP_REMARK, asked, too_small, value_at
+from guepard.measure.figures import percentile_text
 from guepard.measure.results import Latency, Percentile, Run, ServerView, Slo
 
 
@@ -68,7 +69,7 @@ def _cards(run: Run, slo: Slo | None) -> Markup:
     for each in run.latency.percentiles:
         if each.percent not in percents:
             continue
-        label = figures.percentile_name(each.percent)
+        label = percentile_text(each.percent)
         if each.is_supported:
             spread = figures.interval(each.low_ms, each.high_ms, " to ")
             cards.append((label, f"{figures.number(each.value_ms)} ms", f"95 %: {spread}"))
@@ -96,7 +97,7 @@ def _latency_table(run: Run) -> Markup | None:
     for each in run.latency.percentiles:
         interval = figures.interval(each.low_ms, each.high_ms, " to ") if each.is_supported else ""
         remark = "" if each.is_supported else tag("span", too_small(each, run.latency), class_="grey")
-        name = figures.percentile_name(each.percent)
+        name = percentile_text(each.percent)
         rows.append((name, _told(each), interval, _told(run.service.at(each.percent)), remark))
     for label, of in (("max", "max_ms"), ("mean", "mean_ms"), ("min", "min_ms")):
         intended, sent = (figures.number(getattr(part, of), 4) for part in (run.latency, run.service))
@@ -124,7 +125,7 @@ def _grey(each: Percentile, words: str) -> Content:
 def _stream_table(run: Run) -> Markup:
     parts = (run.first, run.between, run.latency)
     rows = [
-        (figures.percentile_name(each.percent), *(_told(part.at(each.percent)) if part else "" for part in parts))
+        (percentile_text(each.percent), *(_told(part.at(each.percent)) if part else "" for part in parts))
         for each in run.latency.percentiles
     ]
     pieces = "" if run.pieces_per_s is None else f", {figures.number(run.pieces_per_s, 4)} pieces/s"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from guepard.bench import figures
+from guepard.measure.figures import percentile_text
 
 _RESOLUTION = 1e-12
 
@@ -101,7 +102,7 @@ class Percentiles:
 
     def ticks(self, most: int) -> list[Tick]:
         values = [0.5, 0.9, *(1 - 10.0**-nines for nines in range(2, math.floor(self._nines + 1e-9) + 1))]
-        return [Tick(value, figures.percentile_name(round(value * 100, 9))) for value in values[: max(most, 2)]]
+        return [Tick(value, percentile_text(round(value * 100, 9))) for value in values[: max(most, 2)]]
 
 
 def nice_step(rough: float) -> float:
