@@ -182,7 +182,7 @@ def test_few_long_requests_are_all_counted() -> None:
     assert_littles_law(one, 1)
     assert (two.offered, two.succeeded) == (4, 4)
     assert_littles_law(two, 2)
-    assert 42 <= five.throughput.value <= 50.5
+    assert 42 <= five.throughput.value <= 52.5  # callers that wait for one another: half a request each too many
     assert percentile(five, 50) >= 100 * PRECISION
     assert_littles_law(five, 5)
 

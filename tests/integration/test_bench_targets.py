@@ -399,12 +399,12 @@ def test_a_server_that_is_not_ready_is_waited_for() -> None:
 
     def late(request: Asked) -> Told:
         asked.append(request.path)
-        return Told(200) if len(asked) > 3 else Told(503, {"error": "loading"})
+        return Told(200) if len(asked) > 8 else Told(503, {"error": "loading"})
 
     with foreign_server(late) as server:
         assert "503 Service Unavailable: loading; wait until it is ready, --wait-ready" in refusal(f"{server.url}/p")
         probe(ready(f"{server.url}/p"), wait_ready_s=10.0)
-        assert len(asked) == 4
+        assert len(asked) == 9
 
 
 def test_a_server_that_is_not_there_yet_is_waited_for() -> None:
