@@ -112,6 +112,7 @@ class GeneratorReport(Struct, frozen=True, kw_only=True):
     runqueue_wait_share: float | None
     """Share of time that a process was ready and had no CPU; None where the kernel does not tell."""
     send_lag: Latency
+    """Of requests that found every connection busy, until they were found to."""
     loop_lag: Latency
     """Lengths of turns of the generator's loop."""
     connections_opened: int

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from guepard.measure.histogram import Histogram, Integers
 from guepard.measure.load.outcomes import are_successes
-from guepard.measure.load.records import BLOCKED, UNIQUE, Gaps, Records
+from guepard.measure.load.records import UNIQUE, Gaps, Records
 from guepard.measure.sliced_histogram import MAX_SLICES, SlicedHistogram
 from guepard.measure.totals import SliceTotals, WindowTotals
 
@@ -94,7 +94,7 @@ class Tally:
         due_slice, done_slice = due // self._slice_ns, done // self._slice_ns
         counts = self._counts
         succeeded = are_successes(records.outcome)
-        is_blocked = (records.flags & BLOCKED) != 0
+        is_blocked = records.is_blocked
         # A blocked request that was not sent later than due was never sent: it ended before it had a connection.
         was_sent = ~is_blocked | (sent > due)
 
@@ -106,7 +106,7 @@ class Tally:
         self._add_under_way(sent[was_sent], done[was_sent])
 
         latency = done - due
-        self._send_lag.record(due_slice[~is_blocked], (sent - due)[~is_blocked])
+        self._send_lag.record(due_slice, records.lag_ns)
         self._latency.record(due_slice[succeeded], latency[succeeded])
         self._service.record(due_slice[succeeded], (done - sent)[succeeded])
         has_pieces = records.pieces > 0

@@ -41,7 +41,8 @@ class WindowTotals:
     failure_latency: dict[int, Histogram]
     """Failures that were due, from the intended send time, by outcome."""
     send_lag: Histogram
-    """Requests that were due and not blocked: from the intended to the real send time."""
+    """Requests that were due: from the intended send time until the generator sent them, or found every allowed
+    connection busy."""
 
     mean_in_flight: float
     """Requests sent and not ended, averaged over time."""

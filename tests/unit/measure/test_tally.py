@@ -9,7 +9,7 @@ import pytest
 
 from guepard.measure.histogram import Histogram
 from guepard.measure.load.outcomes import End, is_success
-from guepard.measure.load.records import BLOCKED, UNIQUE, Gaps, Records
+from guepard.measure.load.records import BLOCKED, FOUND_SHIFT, UNIQUE, Gaps, Records
 from guepard.measure.sliced_histogram import MAX_SLICES
 from guepard.measure.tally import Tally
 
@@ -118,10 +118,14 @@ def test_streams_have_first_pieces_and_gaps() -> None:
     assert tally.window(0.2, 0.3).between == milliseconds(120)
 
 
-def test_a_blocked_request_has_no_send_lag_but_its_latency() -> None:
-    tally = tally_of(Request(due=0, sent=400, done=450, flags=BLOCKED), Request(due=10, sent=11, done=60))
+def test_the_send_lag_of_a_blocked_request_ends_when_it_was_found_to_be() -> None:
+    found_ns = 3 * MS
+    tally = tally_of(
+        Request(due=0, sent=400, done=450, flags=BLOCKED | found_ns << FOUND_SHIFT),
+        Request(due=10, sent=11, done=60),
+    )
     window = tally.window(0, 1)
-    assert (window.blocked, window.send_lag) == (1, milliseconds(1))
+    assert (window.blocked, window.send_lag) == (1, milliseconds(1, 3))
     assert window.latency == milliseconds(450, 50)
     assert window.mean_in_flight == pytest.approx((50 + 49) / 1_000)
 

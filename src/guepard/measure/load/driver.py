@@ -16,7 +16,7 @@ from guepard.measure.load.journal import Journal
 from guepard.measure.load.outcomes import End
 from guepard.measure.load.plan import LoadPlan
 from guepard.measure.load.poller import Poller
-from guepard.measure.load.records import BLOCKED
+from guepard.measure.load.records import BLOCKED, FOUND_SHIFT
 
 _KEEP_HOUSE_NS = 10_000_000
 _BEGUN_PER_TURN = 64
@@ -43,7 +43,8 @@ class Driver:
         self._calls: list[Callable[[], None]] = []
         self._slots: list[Slot] = []
         self._idle: list[Slot] = []
-        self._waiting: deque[int] = deque()
+        self._waiting: deque[tuple[int, int]] = deque()
+        """Intended time and flags of requests without a connection, in the order in which they were due."""
         self._most_slots = _part(plan.max_connections, share, shares)
         self._chosen = payloads_of(
             plan.payloads, plan.order, first=plan.first_number, share=share, shares=shares, seed=plan.seed
@@ -109,7 +110,7 @@ class Driver:
         self.under_way -= 1
         if self._is_open:
             if self._waiting:
-                self._send(slot, self._waiting.popleft(), BLOCKED)
+                self._send(slot, *self._waiting.popleft())
             else:
                 self._idle.append(slot)
         elif outcome in _WITHOUT_ANSWER:
@@ -138,7 +139,8 @@ class Driver:
             self._slots.append(slot)
             self._send(slot, intended_ns, 0)
         else:
-            self._waiting.append(intended_ns)
+            late_ns = time.monotonic_ns() - intended_ns
+            self._waiting.append((intended_ns, BLOCKED | late_ns << FOUND_SHIFT))
 
     def _send(self, slot: Slot, intended_ns: int, flags: int) -> None:
         index, data, payload_flags = next(self._chosen)
@@ -170,8 +172,8 @@ class Driver:
     def _keep_house(self, now: int, timeout_ns: int) -> None:
         oldest_ns = now - timeout_ns
         # Those that wait come first, or an abandoned slot would take one whose time is over as well.
-        while self._waiting and self._waiting[0] <= oldest_ns:
-            self._give_up(self._waiting.popleft(), now)
+        while self._waiting and self._waiting[0][0] <= oldest_ns:
+            self._give_up(*self._waiting.popleft(), now)
         for slot in self._slots:
             if 0 < slot.intended_ns <= oldest_ns:
                 slot.abandon(End.TIMED_OUT)
@@ -184,10 +186,12 @@ class Driver:
             self._is_sending = False
         self._flush()
 
-    def _give_up(self, intended_ns: int, now: int) -> None:
+    def _give_up(self, intended_ns: int, flags: int, now: int) -> None:
         """A request that was never sent, because none of the connections became free in time."""
-        index, _, flags = next(self._chosen)
-        self.journal.rows.extend((intended_ns, intended_ns, now, now, End.TIMED_OUT, 0, 0, index, flags | BLOCKED))
+        index, _, payload_flags = next(self._chosen)
+        self.journal.rows.extend(
+            (intended_ns, intended_ns, now, now, End.TIMED_OUT, 0, 0, index, flags | payload_flags)
+        )
 
 
 def _part(whole: int, share: int, shares: int) -> int:

@@ -19,6 +19,8 @@ UNIQUE = 2
 """Flag: its payload was made unlike any other."""
 CONNECTED = 4
 """Flag: a connection was opened for it, which its latency includes."""
+FOUND_SHIFT = 8
+"""The bits above the flags of a blocked request: how many nanoseconds after it was due the generator found so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Records:
     intended_ns: when it should have been sent. sent_ns: when its first byte was handed to the kernel, or its
     connection was begun; intended_ns where it never came to that. first_ns: first byte of the answer's content, for
     streams its first piece; done_ns where there was none. pieces: events of a stream, otherwise 0. payload: index in
-    the corpus.
+    the corpus. flags: see above.
     """
 
     intended_ns: Column
@@ -54,6 +56,16 @@ class Records:
     def latency_ns(self) -> Column:
         """From the intended send time: what a user would have waited."""
         return self.done_ns - self.intended_ns
+
+    @property
+    def is_blocked(self) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = (self.flags & BLOCKED) != 0
+        return found
+
+    @property
+    def lag_ns(self) -> Column:
+        """How late the generator was: until it sent the request, or found that it had no connection for it."""
+        return np.where(self.is_blocked, self.flags >> FOUND_SHIFT, self.sent_ns - self.intended_ns)
 
     @property
     def service_ns(self) -> Column:
