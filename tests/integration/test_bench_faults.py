@@ -199,8 +199,8 @@ def test_a_server_that_takes_no_new_connections_serves_those_that_it_has(generat
 
 
 def test_the_command_names_the_second_in_which_a_server_died() -> None:
-    with KnownServer(Dying(after_s=0.5, ending="exit", ms=5)) as server:
-        load = ("--rate", "100", "--duration", "1s", "--timeout", "0.3s", "--no-self-test", "--warmup", "0s")
+    with KnownServer(Dying(after_s=1.5, ending="exit", ms=5)) as server:
+        load = ("--rate", "100", "--duration", "3s", "--timeout", "0.3s", "--no-self-test", "--warmup", "0s")
         result = run_bench(server.url, "--protocol", "http", *load)
     assert result.code == 1
     assert result.stdout.startswith("INVALID")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 from msgspec import Struct
 
 from guepard.bench.capacity import Capacity, common_rate, probe_capacity, usual_rate
@@ -82,7 +83,7 @@ class Asking:
 
     def _capacity(self, subject: Subject) -> Capacity:
         def measure(concurrency: int, seconds: float) -> Run:
-            plan = closed_loop(subject.plan, concurrency, seconds)
+            plan = msgspec.structs.replace(closed_loop(subject.plan, concurrency, seconds), requests=0)
             return subject.measure(plan, name="probe", step=f"how much it takes: {concurrency} callers", is_kept=False)
 
         most = self._options.load.connections

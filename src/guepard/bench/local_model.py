@@ -119,9 +119,17 @@ class ModelCaller:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        asyncio.run_coroutine_threadsafe(self._give_up(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _give_up(self) -> None:
+        """Inferences that were abandoned may still go on."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def submit(self, payload: int, done: Done) -> None:
         self._loop.call_soon_threadsafe(self._begin, payload, done)

@@ -123,16 +123,22 @@ class Measurement:
             return self._generator
         load = self._options.load
         count = 1 if load.processes == "auto" else load.processes
+        generator = self._tested(count, prepared)
+        rate = max(load.rate or 0.0, float(load.arrivals.end_rate or 0.0))
+        if load.processes == "auto" and self._self_test_rate and rate * _HEADROOM > self._self_test_rate:
+            more = min(ceil(rate * _HEADROOM / self._self_test_rate), len(os.sched_getaffinity(0)), _MOST_PROCESSES)
+            if more > count:
+                generator = self._tested(more, prepared)
+        self._generator = generator
+        return generator
+
+    def _tested(self, count: int, prepared: PreparedTarget) -> LoadGenerator:
+        """So many processes, and how fast they are together."""
+        load = self._options.load
         generator = self._stack.enter_context(LoadGenerator(count))
         if load.self_test:
             plan = msgspec.structs.replace(base_plan(self._options, prepared, count), concurrency=load.concurrency or 0)
             self._self_test_rate = self_test_rate(generator, plan)
-        rate = max(load.rate or 0.0, float(load.arrivals.end_rate or 0.0))
-        if load.processes == "auto" and self._self_test_rate and rate * _HEADROOM > self._self_test_rate:
-            more = min(ceil(rate * _HEADROOM / self._self_test_rate), len(os.sched_getaffinity(0)), _MOST_PROCESSES)
-            generator = self._stack.enter_context(LoadGenerator(more))
-            self._self_test_rate *= more
-        self._generator = generator
         return generator
 
     def _question(self, target: str | None) -> TargetQuestion:
