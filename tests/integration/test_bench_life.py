@@ -1,6 +1,9 @@
 """How `guepard bench` ends: by Ctrl-C, by a signal, by itself; and what it leaves behind."""
 
+import shlex
 import signal
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -143,3 +146,45 @@ def test_a_result_of_a_newer_version_is_refused_before_anything_is_measured(tmp_
     assert "upgrade" in result.stderr
     assert seen is not None
     assert seen.requests == 0
+
+
+def test_ctrl_c_in_the_self_test_ends_the_command_and_not_the_self_test_alone() -> None:
+    with (
+        KnownServer(Sleep()) as server,
+        BenchCommand(server.url, "--protocol", "http", "--rate", "10", "--duration", "1h") as command,
+    ):
+        wait_until(lambda: any("null_server" in line for line in command.children().values()), 30.0)
+        command.interrupt()
+        result = command.ending(10.0)
+    assert result.code in INTERRUPTED
+    assert result.document is None
+
+
+@pytest.mark.parametrize("output", ["--json", "--seed=1"])
+def test_a_reader_that_goes_away_is_no_fault(output: str) -> None:
+    result = _to_shell("| true", output)
+    assert "Traceback" not in result.stderr
+    assert "Broken pipe" not in result.stderr
+
+
+def test_a_full_disk_behind_stdout_is_said() -> None:
+    result = _to_shell("> /dev/full")
+    assert result.returncode == 1
+    assert "cannot write to stdout: No space left on device" in result.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_are_no_fault(closed: str) -> None:
+    result = _to_shell(closed, "--max-errors", "1%")
+    assert "Traceback" not in result.stdout + result.stderr
+    assert "Exception" not in result.stdout + result.stderr
+
+
+def _to_shell(redirection: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A short measurement, its streams redirected by a shell."""
+    with KnownServer(Sleep()) as server:
+        words = [sys.executable, "-m", "guepard", "bench", server.url, "--protocol", "http", "--body", "x"]
+        words += ["--rate", "50", "--duration", "200ms", "--no-self-test", *arguments]
+        return subprocess.run(
+            ["bash", "-c", f"{shlex.join(words)} {redirection}"], capture_output=True, text=True, timeout=60
+        )

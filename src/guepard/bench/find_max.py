@@ -191,6 +191,6 @@ class _Search:
         verdict = judge(self._measure(rate, seconds), self._slo, self._plan.max_error_share)
         if verdict.is_certain and not verdict.by_generator:
             (self._certainly_kept if verdict.keeps else self._certainly_missed).append(rate)
-        outcome = "keeps it" if verdict.keeps else "misses it"
+        outcome = "keeps it" if verdict.keeps else "tells nothing" if verdict.by_generator else "misses it"
         self._say(f"{rate_text(rate)} {outcome}{'' if verdict.is_sure else ', not surely'}: {verdict.reason}")
         return verdict

@@ -10,6 +10,7 @@ import msgspec
 from guepard.bench.scenarios import SCENARIOS, Scenario
 from guepard.bench.targets.prepared_target import PreparedTarget
 from guepard.core.errors import ConfigurationError
+from guepard.measure.load.generator import within_files
 from guepard.measure.load.plan import Arrivals, LoadPlan, PayloadOrder
 from guepard.settings.bench_options import BenchOptions
 
@@ -20,7 +21,7 @@ _TIME_FIELDS = ("ts", "time", "timestamp", "@timestamp")
 def base_plan(options: BenchOptions, prepared: PreparedTarget, processes: int) -> LoadPlan:
     """Everything but when requests are sent: neither arrivals nor a concurrency yet."""
     load = options.load
-    return LoadPlan(
+    plan = LoadPlan(
         endpoint=prepared.endpoint,
         payloads=prepared.payloads,
         order=order_of(options, prepared),
@@ -33,6 +34,7 @@ def base_plan(options: BenchOptions, prepared: PreparedTarget, processes: int) -
         seed=load.seed,
         is_head=prepared.is_head,
     )
+    return within_files(plan, processes)
 
 
 def order_of(options: BenchOptions, prepared: PreparedTarget) -> PayloadOrder:
@@ -89,9 +91,11 @@ def read_trace(path: Path) -> tuple[int, ...]:
     Raises: ConfigurationError that names the line.
     """
     try:
-        lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"--arrivals trace:{path}: it cannot be read ({error})") from None
+        lines = path.read_text("utf-8-sig").splitlines()
+    except OSError as error:
+        raise ConfigurationError(f"--arrivals trace:{path}: it cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"--arrivals trace:{path}: not UTF-8 at byte {error.start}; write text") from None
     times = [
         _time_s(line, f"--arrivals trace:{path}: line {number}") for number, line in enumerate(lines, 1) if line.strip()
     ]

@@ -1,6 +1,7 @@
 """`guepard bench` from its options to its exit code: the composition root of this room."""
 
-from contextlib import ExitStack
+import os
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
@@ -55,7 +56,15 @@ def run(
     if limit is not None and not document.interrupted:
         gates = hold_gate(document, baseline, limit)
         document = msgspec.structs.replace(document, gates=gates)
-    _tell(options, document, stdout)
+    _write(options, document)
+    try:
+        _print(options, document, stdout)
+    except BrokenPipeError:
+        _look_away(stdout)  # the reader has seen enough, as `head` does; the exit code still tells
+    except OSError as error:
+        _look_away(stdout)
+        print(f"guepard bench: cannot write to stdout: {error.strerror}; --out FILE writes to a file", file=stderr)
+        return _FAILED
     if document.interrupted:
         return _INTERRUPTED
     return _DONE if _is_good(document) else _FAILED
@@ -121,7 +130,7 @@ def _with_scenario(run: Run, options: BenchOptions) -> Run:
     return msgspec.structs.replace(run, findings=(*run.findings, scenario_finding(scenario, run, rows_of(options))))
 
 
-def _tell(options: BenchOptions, document: Document, stdout: TextIO) -> None:
+def _write(options: BenchOptions, document: Document) -> None:
     output = options.output
     if output.out is not None:
         result_file.write(document, output.out)
@@ -130,8 +139,17 @@ def _tell(options: BenchOptions, document: Document, stdout: TextIO) -> None:
     if output.junit is not None:
         seconds = sum(run.load.duration_s for run in document.runs)
         write_whole(output.junit, to_junit(document.gates, seconds).encode())
-    if output.json:
+
+
+def _print(options: BenchOptions, document: Document, stdout: TextIO) -> None:
+    if options.output.json:
         stdout.write(result_file.to_json(document).decode())
         stdout.flush()
     else:
         print_summary(document, stdout)
+
+
+def _look_away(stdout: TextIO) -> None:
+    """Let what is left in the buffer go nowhere, lest the interpreter complain at its end."""
+    with suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), stdout.fileno())

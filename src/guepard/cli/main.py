@@ -38,6 +38,7 @@ def find_verb(name: str) -> Verb:
 def main(argv: Sequence[str] | None = None) -> int:
     """The command `guepard`. Returns the exit code."""
     started_ns = time.monotonic_ns()
+    _open_streams()
     words = sys.argv[1:] if argv is None else list(argv)
     try:
         return _dispatch(words, started_ns)
@@ -46,6 +47,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _open_streams() -> None:
+    """Where the caller has closed stdout or stderr, what is written to it goes nowhere."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
 def _dispatch(words: list[str], started_ns: int) -> int:

@@ -76,7 +76,7 @@ def _clash(one: str, other: str, remedy: str) -> ConfigurationError:
 def _check_target(options: BenchOptions, given: Collection[str]) -> None:
     target, request = options.target, options.request
     named = next((name for name in ("curl", "openapi") if name in given), None)
-    if target is None and named is None:
+    if not target and named is None:
         raise ConfigurationError("name what to measure: a URL, a MODEL, --curl or --openapi")
     if target is not None and request.curl is not None:
         raise _clash(target, "--curl", "the command holds the URL; leave one of them out")

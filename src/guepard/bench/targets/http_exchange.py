@@ -18,6 +18,7 @@ _MAX_ANSWER = 256 * 2**20
 _TLS_ALERT = "\x15\x03"
 _HTTP2_SETTINGS = "\x00\x00"
 _SECOND_LOOK_S = 3.0
+_SWITCHING = 101
 
 
 class HttpAnswer(NamedTuple):
@@ -52,6 +53,9 @@ def exchange(endpoint: Endpoint, request: bytes, timeout_s: float) -> HttpAnswer
             method = request[:32].partition(b" ")[0].decode()
             response = HTTPResponse(_Timed(connection, deadline), method=method)  # type: ignore[arg-type]
             response.begin()
+            while 100 < response.status < 200 and response.status != _SWITCHING:
+                response.headers = None  # type: ignore[assignment]  # begin() returns at once where there are some
+                response.begin()  # that was an interim answer such as 103 Early Hints: the final one follows
             body = _read(response, where)
         except TimeoutError:
             raise TargetRefused(
@@ -60,7 +64,9 @@ def exchange(endpoint: Endpoint, request: bytes, timeout_s: float) -> HttpAnswer
         except (RemoteDisconnected, ConnectionError, ssl.SSLEOFError):
             raise TargetRefused(_closed(endpoint, where)) from None
         except IncompleteRead:
-            raise TargetRefused(f"{where}: the connection closed before the answer ended") from None
+            raise TargetRefused(
+                f"{where}: the connection closed before the answer ended; look into the server's log"
+            ) from None
         except BadStatusLine as error:
             raise TargetRefused(_no_http(str(error.args[0]), endpoint, where)) from None
         except ssl.SSLError as error:

@@ -117,7 +117,7 @@ def _complaint(item: Any) -> str:
 
 
 def _shortened(text: str) -> str:
-    text = " ".join(text.split())
+    text = " ".join("".join(each if each.isprintable() else " " for each in text).split())
     return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "…"
 
 

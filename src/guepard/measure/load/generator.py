@@ -1,12 +1,16 @@
 """Generator processes, and the runs that they carry out together."""
 
+import resource
 import selectors
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -21,6 +25,8 @@ _LEAD_NS = 50_000_000
 """From the START frame to the first request, so that all processes begin together."""
 _TICK_S = 0.1
 _READY_S = 30.0
+_OTHER_FILES = 32
+"""That a process has open beside its connections."""
 _GRACE_S = 10.0
 """Beyond the time-out of the last request."""
 
@@ -97,6 +103,7 @@ class LoadGenerator:
         `tick` is called ten times a second; False ends the sending, and so does a first Ctrl-C: what is under way then
         still ends. Raises: GeneratorFailed; KeyboardInterrupt at a second one.
         """
+        plan = within_files(plan, self._count)
         count = min(self._count, plan.concurrency or plan.max_connections)
         controls = self._controls[:count]
         for index, control in enumerate(controls):
@@ -131,6 +138,37 @@ class LoadGenerator:
             raise GeneratorFailed(data.decode())
 
 
+def within_files(plan: LoadPlan, processes: int) -> LoadPlan:
+    """The plan with no more connections than files that its processes may open.
+
+    Raises: GeneratorFailed for a closed loop of more callers, each of whom needs one.
+    """
+    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max(limit - _OTHER_FILES, 1) * processes
+    if plan.endpoint.protocol != "http" or limit == resource.RLIM_INFINITY or plan.max_connections <= most:
+        return plan
+    if plan.concurrency > most:
+        raise GeneratorFailed(
+            f"{plan.concurrency:,} callers need as many connections, and a process may open {limit:,} files here; "
+            "raise that with ulimit -Hn, add --processes, or lower --concurrency"
+        )
+    return msgspec.structs.replace(plan, max_connections=most)
+
+
+@contextmanager
+def _interrupts_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Ctrl-C calls `handler` meanwhile, if Ctrl-C is for this thread and not ignored."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class _Collection:
     """The processes' frames during one run."""
 
@@ -152,18 +190,20 @@ class _Collection:
         self._timeout_ns = plan.timeout_ns
 
     def collect(self) -> Carried:
-        with selectors.DefaultSelector() as selector:
+        with selectors.DefaultSelector() as selector, _interrupts_to(self._interrupt):
             for control in self._controls:
                 selector.register(control, selectors.EVENT_READ, FrameReader())
             while len(self._usages) < len(self._controls):
-                try:
-                    self._turn(selector)
-                except KeyboardInterrupt:
-                    if self._was_interrupted:
-                        raise
-                    self._was_interrupted = True
+                self._turn(selector)
+                if self._was_interrupted and not self._is_stopping:
                     self._stop()
         return Carried(tuple(self._usages), self._was_interrupted)
+
+    def _interrupt(self, number: int, where: FrameType | None) -> None:
+        """A first Ctrl-C is only noted: an exception in the middle of the sink's work would leave it half done."""
+        if self._was_interrupted:
+            raise KeyboardInterrupt
+        self._was_interrupted = True
 
     def _turn(self, selector: selectors.BaseSelector) -> None:
         until = time.monotonic() + _TICK_S

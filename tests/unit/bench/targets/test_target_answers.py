@@ -32,6 +32,7 @@ def answer(status: int, body: object = b"", **headers: str) -> HttpAnswer:
         (b"", ""),
         ({"error": "x" * 1000}, "x" * 400 + "…"),
         (b"\xff\xfe", "\ufffd\ufffd"),
+        (b"\x1b[31mred\x07\n", "[31mred"),
     ],
 )
 def test_what_the_server_says_itself(body: object, said: str) -> None:

@@ -238,3 +238,11 @@ def test_right_requests_of_predict(body: bytes) -> None:
 
 def test_inputs_of_several_may_be_left_out() -> None:
     PredictReader(TWO).read(Sample("s", b'{"instances":[{"a":1}]}'))
+
+
+def test_a_damaged_head_of_numpys_is_said_in_words(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((2, 4), np.float32))
+    damaged = (tmp_path / "x.npy").read_bytes().replace(b"(2, 4)", b"(2, 4 ")
+    (tmp_path / "x.npy").write_bytes(damaged)
+    with pytest.raises(ConfigurationError, match=r"x.npy: .*file of numpy"):
+        read(tmp_path / "x.npy", IRIS)

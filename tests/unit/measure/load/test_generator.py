@@ -17,7 +17,7 @@ import pytest
 
 from guepard.measure.load.client import Client, Slot
 from guepard.measure.load.frames import Frame, FrameReader, Share, frame
-from guepard.measure.load.generator import GeneratorFailed, LoadGenerator
+from guepard.measure.load.generator import GeneratorFailed, LoadGenerator, within_files
 from guepard.measure.load.in_process_client import Done
 from guepard.measure.load.in_process_generator import InProcessGenerator
 from guepard.measure.load.null_server import NullServer
@@ -285,3 +285,17 @@ def test_no_descriptor_is_left_of_a_run_in_this_process() -> None:
             generator.run(plan(1, concurrency=1, requests=5), Collected())
         # The last run's client may still be there.
         assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1
+
+
+def test_connections_are_bounded_by_the_files_that_a_process_may_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (64, 64))
+    plan = LoadPlan(
+        endpoint=Endpoint(protocol="http", host="localhost", port=1),
+        payloads=(Payload(data=DATA),),
+        duration_ns=SECOND,
+        max_connections=300,
+    )
+    assert within_files(plan, 1).max_connections == 32
+    assert within_files(plan, 10) == plan
+    with pytest.raises(GeneratorFailed, match=r"300 callers need .* 64 files here; raise that with ulimit -Hn"):
+        within_files(msgspec.structs.replace(plan, concurrency=300), 1)
