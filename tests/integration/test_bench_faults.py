@@ -132,8 +132,9 @@ def test_nothing_succeeds_where_nothing_is_answered() -> None:
     ]
     runs = measured_at_once(*((behaviour, {"rate": 50, "seconds": 0.4}) for behaviour, _ in behaviours))
     for run, (_, outcome) in zip(runs, behaviours, strict=True):
-        assert only_error(run).outcome == outcome
-        assert (run.succeeded, run.failed, run.latency.count) == (0, 20, 0)
+        error = only_error(run)
+        assert error.outcome == outcome
+        assert (run.offered, run.succeeded, run.latency.count, error.latency.count) == (20, 0, 0, 20)
         assert "no-success" in codes(run)
         assert run.throughput.value == 0
     assert "redirects" in codes(runs[-1], "warning")
