@@ -129,6 +129,9 @@ def _gates(gates: Sequence[Gate], ink: Ink, room: int) -> Iterator[str]:
         name = figures.one_line(gate.name, 30)
         columns.add((name, "passed" if gate.passed else "MISSED", *words), ink.good if gate.passed else ink.bad)
     yield from columns.lines(ink, room)
+    for gate in gates:
+        if not gate.passed or "cannot tell" in gate.says:
+            yield from wrapped(f"{gate.name}: {gate.says}", room)
 
 
 def _runs(document: Document, ink: Ink, room: int) -> Iterator[str]:

@@ -123,6 +123,11 @@ def test_gates_show_what_was_measured_against_the_limit() -> None:
     assert row(text, "throughput MISSED").split() == ["throughput", "MISSED", "999.1", "1,049", "1,104"]
 
 
+def test_a_gate_that_is_missed_says_why() -> None:
+    text = summary(result_documents.valid())
+    assert "throughput: throughput is 9.5 % lower than the baseline's; at most 5 % is allowed" in " ".join(text.split())
+
+
 def test_an_interrupted_result_says_so_and_one_without_a_run_too() -> None:
     assert summary(result_documents.interrupted()).startswith("VALID, PARTIAL: interrupted")
     assert summary(result_documents.no_run()).startswith("NO RESULT because it was interrupted before any run ended\n")

@@ -194,7 +194,12 @@ class _Collection:
             for control in self._controls:
                 selector.register(control, selectors.EVENT_READ, FrameReader())
             while len(self._usages) < len(self._controls):
-                self._turn(selector)
+                try:
+                    self._turn(selector)
+                except KeyboardInterrupt:
+                    if self._was_interrupted:
+                        raise
+                    self._was_interrupted = True
                 if self._was_interrupted and not self._is_stopping:
                     self._stop()
         return Carried(tuple(self._usages), self._was_interrupted)

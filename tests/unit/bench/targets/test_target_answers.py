@@ -1,16 +1,19 @@
 """What servers say of models and of failures, in the forms that there are."""
 
+import socket
+import threading
 from typing import Any
 
 import orjson
 import pytest
 
-from guepard.bench.targets.http_exchange import HttpAnswer
+from guepard.bench.targets.http_exchange import HttpAnswer, exchange
 from guepard.bench.targets.model_metadata import InputMetadata, from_message, from_oip, from_signature
 from guepard.bench.targets.refusals import grpc_refusal, http_refusal, server_message
 from guepard.bench.targets.target_refused import TargetRefused
 from guepard.core.datatypes import DATATYPES
 from guepard.core.tensor import TensorSpec
+from guepard.measure.load.plan import Endpoint
 from guepard.protocols.grpc_messages import message_class
 from guepard.protocols.v1_metadata import signature_document
 
@@ -156,3 +159,21 @@ def test_metadata_as_a_message() -> None:
     message = message_class("inference.ModelMetadataResponse")(name="m", versions=["3"])
     message.inputs.add(name="x", datatype="FP32", shape=[-1, 4])
     assert from_message("m", message).inputs == (InputMetadata("x", "FP32", (-1, 4)),)
+
+
+def test_an_interim_answer_is_followed_by_the_final_one() -> None:
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1024)
+            connection.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=serve)
+        server.start()
+        endpoint = Endpoint(protocol="http", host="127.0.0.1", port=listener.getsockname()[1])
+        found = exchange(endpoint, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 5.0)
+        server.join()
+    assert (found.status, found.body) == (200, b"hi")
+    assert "link" not in found.headers

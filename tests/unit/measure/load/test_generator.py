@@ -299,3 +299,23 @@ def test_connections_are_bounded_by_the_files_that_a_process_may_open(monkeypatc
     assert within_files(plan, 10) == plan
     with pytest.raises(GeneratorFailed, match=r"300 callers need .* 64 files here; raise that with ulimit -Hn"):
         within_files(msgspec.structs.replace(plan, concurrency=300), 1)
+
+
+def test_an_interrupt_in_the_middle_of_the_sinks_work_leaves_it_whole() -> None:
+    class Interrupted(Collected):
+        """Ctrl-C comes with the first records."""
+
+        came = 0
+
+        def add_records(self, records: Records) -> None:
+            is_first, self.came = not self.came, self.came + len(records)
+            if is_first:
+                signal.raise_signal(signal.SIGINT)
+            super().add_records(records)
+
+    sink = Interrupted()
+    with InProcessGenerator(lambda payload, done: done(End.DONE)) as generator:
+        carried = generator.run(plan(1, concurrency=1, duration_ns=30 * SECOND), sink)
+    assert carried.was_interrupted
+    assert len(sink.records) == sink.came
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
