@@ -6,6 +6,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from guepard.core.errors import ConfigurationError
 from guepard.measure.load.plan import Endpoint
+from guepard.settings.command_words import without_secrets
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PORTS = {"http": 80, "https": 443}
@@ -90,7 +91,8 @@ class TargetUrl(NamedTuple):
     @property
     def shown(self) -> str:
         """The URL as reports show it, without credentials."""
-        return self.base + (f"{self.path}?{self.query}" if self.query else self.path)
+        (url,) = without_secrets([self.base + (f"{self.path}?{self.query}" if self.query else self.path)])
+        return url
 
     def at(self, path: str, query: str = "") -> "TargetUrl":
         """The same server and user, another path."""

@@ -32,6 +32,12 @@ def test_credentials_are_read_and_never_shown() -> None:
     assert TargetUrl.read("http://h").user is None
 
 
+def test_secrets_in_a_query_are_sent_and_not_shown() -> None:
+    url = TargetUrl.read("https://h/p?api_key=sesame&q=1")
+    assert url.query == "api_key=sesame&q=1"
+    assert url.shown == "https://h/p?api_key=[hidden]&q=1"
+
+
 def test_a_host_beyond_ascii_is_asked_for_by_its_wire_name() -> None:
     assert TargetUrl.read("http://bücher.example").host == "xn--bcher-kva.example"
 
