@@ -32,6 +32,8 @@ _WANTED_BEYOND = 20
 _CERTAIN = 1.5
 _HALVINGS = 12
 _HIGHEST_RATE = 5_000_000.0
+_MOST_VAIN = 8
+"""Runs in a row that only show the generator's limit."""
 _STEPS_DOWN = (1.05, 1.05, 1.1, 1.2, 1.5, 2.0)
 
 
@@ -104,6 +106,7 @@ class _Search:
         self._why_not_higher = Verdict(False, "")
         self._certainly_kept: list[float] = []
         self._certainly_missed: list[float] = []
+        self._told_nothing = 0
 
     def bracket(self) -> None:
         """Double while the goal is kept, or halve until it is."""
@@ -111,21 +114,30 @@ class _Search:
         while rate <= _HIGHEST_RATE and self._try(rate):
             rate = rounded(rate * 2)
         for _ in range(_HALVINGS):
-            if self._low:
+            if self._low or self._is_vain:
                 return
             rate = rounded(rate / 2)
             self._try(rate)
 
     def close_in(self) -> None:
         """Halve the bracket, as a ratio, until it is 5 % wide."""
-        while self._low and _BRACKET < self._high / self._low < math.inf:
+        while self._low and _BRACKET < self._high / self._low < math.inf and not self._is_vain:
             middle = rounded(math.sqrt(self._low * self._high))
             if not self._low < middle < self._high:
                 return
             self._try(middle)
 
+    @property
+    def _is_vain(self) -> bool:
+        """The generator alone was seen at its limit, again and again: more rates would tell nothing of the server."""
+        return self._told_nothing >= _MOST_VAIN
+
     def answer(self) -> Edge:
         """The edge, once a long run has confirmed it."""
+        if not self._low and self._is_vain:
+            return self._none(
+                f"nobody can tell: {self._why_not_higher.reason}; use --processes, a quieter machine, or a looser goal"
+            )
         if not self._low:
             return self._none(f"not even {rate_text(self._high)} keeps {self._goal}: {self._why_not_higher.reason}")
         rate = self._confirmed(self._low)
@@ -167,7 +179,7 @@ class _Search:
         """Does the rate keep the goal? The bracket follows the answer."""
         short_s = min(self._plan.long_s, max(self._plan.short_s, _WANTED_BEYOND / (1 - self._slo.percent / 100) / rate))
         verdict = self._look(rate, short_s)
-        if not (verdict.keeps and verdict.is_sure):
+        if not (verdict.keeps and verdict.is_sure) and not verdict.by_generator:
             verdict = self._look(rate, short_s if verdict.is_sure else self._plan.long_s)
         if verdict.keeps:
             self._low = max(self._low, rate)
@@ -189,6 +201,7 @@ class _Search:
 
     def _look(self, rate: float, seconds: float) -> Verdict:
         verdict = judge(self._measure(rate, seconds), self._slo, self._plan.max_error_share)
+        self._told_nothing = self._told_nothing + 1 if verdict.by_generator else 0
         if verdict.is_certain and not verdict.by_generator:
             (self._certainly_kept if verdict.keeps else self._certainly_missed).append(rate)
         outcome = "keeps it" if verdict.keeps else "tells nothing" if verdict.by_generator else "misses it"

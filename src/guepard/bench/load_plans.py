@@ -15,6 +15,7 @@ from guepard.measure.load.plan import Arrivals, LoadPlan, PayloadOrder
 from guepard.settings.bench_options import BenchOptions
 
 _NS = 1_000_000_000
+_ACCESS_LOG = "guepard.access"
 _TIME_FIELDS = ("ts", "time", "timestamp", "@timestamp")
 
 
@@ -96,21 +97,25 @@ def read_trace(path: Path) -> tuple[int, ...]:
         raise ConfigurationError(f"--arrivals trace:{path}: it cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"--arrivals trace:{path}: not UTF-8 at byte {error.start}; write text") from None
-    times = [
+    told = (
         _time_s(line, f"--arrivals trace:{path}: line {number}") for number, line in enumerate(lines, 1) if line.strip()
-    ]
+    )
+    times = [time for time in told if time is not None]
     if not times:
         raise ConfigurationError(f"--arrivals trace:{path}: no times in it; write seconds, one a line")
     times.sort()
     return tuple(round((time - times[0]) * _NS) for time in times)
 
 
-def _time_s(line: str, where: str) -> float:
+def _time_s(line: str, where: str) -> float | None:
+    """None for a line of Guepard's own log that is no request."""
     try:
         value = json.loads(line)
     except ValueError:
         value = line.strip()
     if isinstance(value, Mapping):
+        if value.get("logger", _ACCESS_LOG) != _ACCESS_LOG:
+            return None
         value = next((value[name] for name in _TIME_FIELDS if name in value), None)
         if value is None:
             raise ConfigurationError(f"{where}: no field {', '.join(_TIME_FIELDS)} in it")

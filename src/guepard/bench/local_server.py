@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import NamedTuple
 
-from guepard.core.errors import GuepardError
+from guepard.core.errors import ConfigurationError, GuepardError
 
 # The command line of `guepard serve`, by a process that is asked to end when this one has ended, however that came.
 _WITH_PARENT = """
@@ -24,6 +24,7 @@ if os.getppid() == int(sys.argv.pop(1)):
 """
 _STOP_S = 40.0
 _KEPT_LINES = 20
+_WRONG_USAGE = 2
 
 
 class ServerNotStarted(GuepardError):
@@ -83,9 +84,12 @@ class LocalServer:
             if time.monotonic() > deadline:
                 waited = f"it does not serve after {self._ready_s:.0f} s"
                 raise ServerNotStarted(f"{self._model}: {waited}; {self._last_words()}")
-        if self._ports is None:
-            raise ServerNotStarted(f"{self._model}: it cannot be served: {self._last_words()}")
-        return self._ports
+        if self._ports is not None:
+            return self._ports
+        words = f"{self._model}: it cannot be served: {self._last_words()}"
+        if self._process.wait(_STOP_S) == _WRONG_USAGE:
+            raise ConfigurationError(words)
+        raise ServerNotStarted(words)
 
     def _read(self) -> None:
         assert self._process.stderr is not None
@@ -97,7 +101,9 @@ class LocalServer:
             if isinstance(record, dict) and "http_port" in record:
                 self._ports = Ports(record["http_port"], record.get("grpc_port", 0), record["metrics_port"])
                 self._told.set()
-            self._said.append(str(record.get("message", line)).strip() if isinstance(record, dict) else line.strip())
+            if not isinstance(record, dict) or record.get("level", "error") == "error":
+                said = record.get("message", line) if isinstance(record, dict) else line
+                self._said.append(str(said).strip().removeprefix("guepard: error: "))
         self._told.set()
 
     def _last_words(self) -> str:

@@ -124,7 +124,7 @@ def verdict(document: Document) -> Verdict:
     cause = next((finding for finding in failing[0].findings if finding.severity == "invalid"), None)
     reason = cause.reason if cause else "a run was marked so without a finding"
     if len(judged) > 1:
-        reason = f"{len(failing)} of {len(judged)} runs are; {failing[0].name}: {reason}"
+        reason = f"{len(failing)} of {len(judged)} runs would mislead; {failing[0].name}: {reason}"
     return Verdict(False, "INVALID", reason, cause.remedy if cause else "", cause, tuple(findings))
 
 

@@ -70,7 +70,7 @@ def _throughput(run: Run, slo: Slo | None) -> str:
 def _sent(run: Run) -> str:
     words = (
         f"{figures.number(run.offered_rate, 4)}/s offered, {figures.number(run.sent_rate, 4)}/s sent: "
-        f"{figures.count(run.offered)} requests, {figures.count(run.succeeded)} succeeded, "
+        f"{figures.count(run.offered)} due, {figures.count(run.succeeded)} succeeded, "
         f"{figures.count(run.failed)} failed"
     )
     words += f", {figures.count(run.shed)} of them shed" if run.shed else ""

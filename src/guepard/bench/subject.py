@@ -53,7 +53,8 @@ class Subject:
                 plan, name=name, slo=self._slo, warm_up_s=self._warm_up_s if is_kept else 0.0, watch=watch
             )
         except Interrupted as interrupted:
-            self._runs.append(interrupted.run)
+            if is_kept:
+                self._runs.append(interrupted.run)
             raise
         if is_kept:
             self._runs.append(run)

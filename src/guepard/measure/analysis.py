@@ -92,11 +92,9 @@ def analyse(
 def _window(plan: LoadPlan, observation: Observation, warm_up_s: float | None) -> Window:
     tally = observation.tally
     slice_s = tally.slice_s
-    if plan.arrivals:
-        whole = _ceiled(min(observation.last_due_s, plan.duration_ns / _NS), slice_s)
-    else:
-        # A border belongs to what comes after it, and the last answer to the run.
-        whole = (math.floor(observation.last_end_s / slice_s + 1e-6) + 1) * slice_s
+    # A border belongs to what comes after it, and the last request to the run.
+    last_s = observation.last_due_s if plan.arrivals else observation.last_end_s
+    whole = (math.floor(last_s / slice_s + 1e-6) + 1) * slice_s
     if warm_up_s is not None:
         start_s = min(round(warm_up_s / slice_s) * slice_s, whole - slice_s)
         says = f"the first {start_s:g} s, as asked" if start_s else "nothing was cut off, as asked"

@@ -23,7 +23,10 @@ def error_share(run: Run) -> float:
     return run.failed / ended if ended else 0.0
 
 
-def lag_limit_ms(run: Run) -> float:
-    """The p99 send lag that a run may have: 1 ms, or 5 % of the p50 latency, whichever is more."""
+def lag_limit_ms(run: Run, slo: Slo | None) -> float:
+    """The p99 send lag that a run may have: 1 ms, 5 % of the p50 latency or of the goal's limit, whichever is most."""
     median = run.latency.at(50)
-    return max(_LAG_FLOOR_MS, _LAG_SHARE * median.value_ms) if median else _LAG_FLOOR_MS
+    shares = [_LAG_SHARE * median.value_ms] if median else []
+    if slo is not None:
+        shares.append(_LAG_SHARE * slo.limit_ms)
+    return max(_LAG_FLOOR_MS, *shares, 0.0)

@@ -18,13 +18,13 @@ _SELF_TEST_FACTOR = 2.0
 
 def _send_lag(evidence: Evidence) -> Iterator[Finding]:
     run = evidence.run
-    lag, limit = run.generator.send_lag.at(99), lag_limit_ms(run)
+    lag, limit = run.generator.send_lag.at(99), lag_limit_ms(run, evidence.slo)
     if lag is not None and lag.value_ms > limit:
         yield Finding(
             code="send-lag",
             severity="invalid",
             reason=f"requests left late: the p99 send lag is {ms_text(lag.value_ms)}, and {ms_text(limit)} is the most "
-            "that leaves the latencies true (1 ms, or 5 % of the p50 latency)",
+            "that leaves the latencies true",
             remedy="add --processes, lower --rate, or run guepard bench on a machine with idle cores",
         )
 
@@ -68,7 +68,7 @@ def _starved(evidence: Evidence) -> Iterator[Finding]:
     if waited is None or waited <= _STARVED:
         return
     lags = [lag.value_ms for lag in (generator.send_lag.at(99), generator.loop_lag.at(99)) if lag]
-    if lags and (max(lags) > lag_limit_ms(evidence.run) / 2 or generator.blocked_share > _BLOCKED):
+    if lags and (max(lags) > lag_limit_ms(evidence.run, evidence.slo) / 2 or generator.blocked_share > _BLOCKED):
         yield Finding(
             code="generator-starved",
             severity="invalid",

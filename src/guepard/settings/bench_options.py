@@ -128,7 +128,7 @@ class LoadOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True)
         Metavar("auto|DURATION"),
     ] = "auto"
     processes: Annotated[
-        Literal["auto"] | Count,
+        Literal["auto"] | Annotated[int, Meta(ge=1, le=64)],
         Meta(description="Processes that send; auto takes one, and more when one is not enough."),
         Metavar("N|auto"),
     ] = "auto"

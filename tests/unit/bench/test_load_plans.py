@@ -21,3 +21,13 @@ def test_what_is_wrong_with_a_trace_is_said_in_words(tmp_path: Path, data: bytes
         trace.write_bytes(data)
     with pytest.raises(ConfigurationError, match=says):
         read_trace(trace)
+
+
+def test_guepards_own_log_is_a_trace_of_its_requests(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    trace.write_text(
+        '{"ts": "2026-01-31T12:00:00.000Z", "logger": "guepard", "message": "is serving"}\n'
+        '{"ts": "2026-01-31T12:00:01.500Z", "logger": "guepard.access", "status": 200}\n'
+        '{"ts": "2026-01-31T12:00:02.000Z", "logger": "guepard.access", "status": 200}\n'
+    )
+    assert read_trace(trace) == (0, 500_000_000)

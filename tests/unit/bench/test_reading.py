@@ -96,7 +96,7 @@ def test_every_block_of_a_comparison_must_be_valid() -> None:
     assert verdict(document).is_valid
     found = verdict(with_run(document, 4, void(document.runs[4], LATE)))
     assert not found.is_valid
-    assert found.reason == "1 of 10 runs are; A3: requests left late"
+    assert found.reason == "1 of 10 runs would mislead; A3: requests left late"
 
 
 def test_sides_are_the_runs_of_each_target_and_pool_their_samples() -> None:

@@ -59,7 +59,7 @@ def test_what_was_asked_offered_sent_and_reached_are_told_apart() -> None:
         "678.8/s succeeded, 95 % interval 669.5 .. 688.2; goodput 672.9/s within 50 ms"
     )
     assert row(text, "1,001/s offered").startswith(
-        "1,001/s offered, 1,000/s sent: 30,017 requests, 20,365 succeeded, 9,652 failed"
+        "1,001/s offered, 1,000/s sent: 30,017 due, 20,365 succeeded, 9,652 failed"
     )
     assert "9,002 of them shed" in text
 

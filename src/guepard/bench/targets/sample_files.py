@@ -36,6 +36,8 @@ def data_files(data: str) -> list[Path]:
         return files
     if not path.exists():
         raise ConfigurationError(f"--data {data}: no such file or folder")
+    if not path.is_file():
+        raise ConfigurationError(f"--data {data}: neither a file nor a folder; save what it gives into a file")
     return [path]
 
 
