@@ -123,11 +123,6 @@ def _in_ns(start_s: float, end_s: float) -> tuple[int, int]:
     return round(start_s * _NS), round(end_s * _NS)
 
 
-def _ceiled(time_s: float, slice_s: float) -> float:
-    """The border of a slice at or after a time; there is one slice at least."""
-    return max(1, math.ceil(time_s / slice_s - 1e-6)) * slice_s
-
-
 def _duration_s(plan: LoadPlan, observation: Observation, window: Window, offered: int) -> float:
     """How long the load of the window really lasted: it may end anywhere in the last slice."""
     whole_s = window.end_s - window.start_s
