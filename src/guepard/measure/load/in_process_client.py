@@ -48,7 +48,8 @@ class InProcessClient:
 
     def _answers(self, mask: int) -> None:
         os.eventfd_read(self._wake)
-        while self._ended:
+        # Those that end while these are handled wait for the next turn, or the loop would never get one.
+        for _ in range(len(self._ended)):
             slot, serial, outcome, done_ns = self._ended.popleft()
             slot.answered(serial, outcome, done_ns)
 
