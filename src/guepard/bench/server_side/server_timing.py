@@ -11,14 +11,15 @@ from typing import NamedTuple
 _MOST = 20_000
 _MAX_VALUE = 8_192
 
-# Possessive throughout, so that no value takes longer than its length: a server may send anything.
+# Runs of characters are possessive, so that no value takes longer than its length: a server may send anything. Groups
+# are not: up to Python 3.11.4 a possessive group that holds choices matches wrongly (python/cpython#106052).
 _SPACE = r"[ \t]*+"
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]++"  # noqa: S105
-_VALUE = rf'(?:{_TOKEN}|"(?:[^"\\]|\\.)*+")'
-_PARAMETER = rf"{_SPACE};{_SPACE}(?:{_TOKEN}(?:{_SPACE}={_SPACE}{_VALUE})?+)?+"
-_METRIC = re.compile(rf"({_TOKEN})((?:{_PARAMETER})*+){_SPACE}(?:,|$)")
+_VALUE = rf'(?:{_TOKEN}|"[^"\\]*+(?:\\.[^"\\]*+)*")'
+_PARAMETER = rf"{_SPACE};{_SPACE}(?:{_TOKEN}(?:{_SPACE}={_SPACE}{_VALUE})?)?"
+_METRIC = re.compile(rf"({_TOKEN})((?:{_PARAMETER})*){_SPACE}(?:,|$)")
 _GAP = re.compile(r"[ \t,]*+")
-_NAMED = re.compile(rf"({_TOKEN})(?:{_SPACE}={_SPACE}({_VALUE}))?+")
+_NAMED = re.compile(rf"({_TOKEN})(?:{_SPACE}={_SPACE}({_VALUE}))?")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 

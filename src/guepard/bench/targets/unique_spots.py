@@ -19,7 +19,7 @@ _LENGTH_BYTES = 4
 _MIN_SMALL = 6
 _HALF_COUNT = 4
 # Strings are matched to be passed over: a number inside one is somebody's text.
-_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*+"|(?<![\d.])(?P<whole>\d)\.(?P<digits>\d{6,})(?![\d.eE])')
+_NUMBER = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*"|(?<![\d.])(?P<whole>\d)\.(?P<digits>\d{6,})(?![\d.eE])')
 
 
 class BytesSpot(NamedTuple):
