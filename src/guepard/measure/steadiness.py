@@ -22,6 +22,8 @@ _LEAST_WINDOWS = 3
 _PARTS = 8
 # Of the median: less is steady, however surely it is there.
 _TOLERATED = 0.1
+# Of a latency: as much as requests may leave late. What is less may be the machine's, waking up and sharing its caches.
+_TOLERATED_NS = 1_000_000
 # Times the variance that their parts explain. Below it are the ups and downs of a queue that is itself steady; its
 # tail has larger ones.
 _RATIO = 5.0
@@ -48,6 +50,10 @@ class _Value(NamedTuple):
     latency: Integers
     level: float | None
 
+    def tolerated(self, value: float) -> float:
+        """What it may differ by, as a share of `value`."""
+        return _TOLERATED if self.level is None or value <= 0 else max(_TOLERATED, _TOLERATED_NS / value)
+
     def between(self, edges: Integers) -> Floats:
         places = np.searchsorted(self.times, edges)
         if self.level is None:
@@ -72,10 +78,10 @@ def judge(
         Some may lie outside: what ended inside is throughput, what was due inside is latency.
 
     The time is cut into windows of a second and at least 20 requests; three are needed. They are unsteady if the
-    largest and the least differ by more than a tenth of the median, what chance makes them differ by taken off, and if
-    they vary several times as much as the steps from one eighth of a window to the next explain: an F test, in all
-    eight phases that windows can have, of what ended and of what was slower than the q-quantile, or than the median,
-    which shows sooner that a server changes. Drift is the change from the first to the last third. It counts if it is
+    largest and the least differ by more than a tenth of the median, a latency also by more than a millisecond, what
+    chance makes them differ by taken off, and if they vary several times as much as the steps from one eighth of a
+    window to the next explain: an F test, in all eight phases that windows can have, of what ended and of what was
+    slower than the q-quantile, or than the median, which shows sooner that a server changes. Drift is the change from the first to the last third. It counts if it is
     more than a tenth, and if Student's t over the eighths finds it. What goes up and down within a window is not seen.
 
     Cost: a sort of the successes, and one of each window.
@@ -157,7 +163,7 @@ def _spread(figure: _Figure, edges: Integers) -> _Spread:
     is_chance = ratio < least or fisher_tail(ratio, windows - 1, 2 * len(steps) / 3) > _CHANCE
     by_chance = share / math.sqrt(max(ratio, 1.0))
     beyond = math.sqrt(max(share**2 - by_chance**2, 0.0))
-    return _Spread(share, by_chance, not is_chance and beyond > _TOLERATED)
+    return _Spread(share, by_chance, not is_chance and beyond > figure.value.tolerated(middle))
 
 
 def _variance(residuals: Floats, phase: int) -> float:
@@ -179,9 +185,9 @@ def _drift(figure: _Figure, edges: Integers) -> tuple[float, bool]:
     variance = float(rest @ rest) / (len(rest) - 3) * more * 2 / third
     difference = abs(float(pieces[2].mean() - pieces[0].mean()))
     if variance == 0:
-        return change, difference > 0 and abs(change) > _TOLERATED
+        return change, difference > 0 and abs(change) > figure.value.tolerated(first)
     tail = student_probability(-difference / math.sqrt(variance), (len(rest) - 3) / more)
-    return change, 2 * tail < _CHANCE_OF_DRIFT and abs(change) > _TOLERATED
+    return change, 2 * tail < _CHANCE_OF_DRIFT and abs(change) > figure.value.tolerated(first)
 
 
 def _centred(values: NDArray[np.int64] | Floats) -> Floats:

@@ -76,6 +76,12 @@ def test_fast_and_slow_seconds_are_found(rate: float, seconds: float, times: flo
     assert unsteady_count(lambda random: alternating(random, rate, seconds, times), seconds) == RUNS
 
 
+def test_less_than_a_millisecond_may_be_the_machines() -> None:
+    due, latency = alternating(default_rng(3), 500, 20, 2)
+    assert not judged((due, latency), 20).is_steady
+    assert judged((due, latency / 200), 20).is_steady
+
+
 @pytest.mark.parametrize("half_s", [1.2, 2, 5])
 def test_longer_turns_are_found(half_s: float) -> None:
     assert unsteady_count(lambda random: alternating(random, 200, 30, 1.5, half_s), 30, 30) == 30
