@@ -81,8 +81,9 @@ def judge(
     largest and the least differ by more than a tenth of the median, a latency also by more than a millisecond, what
     chance makes them differ by taken off, and if they vary several times as much as the steps from one eighth of a
     window to the next explain: an F test, in all eight phases that windows can have, of what ended and of what was
-    slower than the q-quantile, or than the median, which shows sooner that a server changes. Drift is the change from the first to the last third. It counts if it is
-    more than a tenth, and if Student's t over the eighths finds it. What goes up and down within a window is not seen.
+    slower than the q-quantile, or than the median, which shows sooner that a server changes. Drift is the change from
+    the first to the last third. It counts if it is as large, and if Student's t over the eighths finds it. What goes up
+    and down within a window is not seen.
 
     Cost: a sort of the successes, and one of each window.
     Source: windows and a tenth, triton-inference-server/perf_analyzer, docs/measurements_metrics.md; variance from
