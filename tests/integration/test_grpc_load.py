@@ -189,8 +189,8 @@ def test_a_server_that_restarts_is_found_again_and_what_it_took_is_answered() ->
         wanted = plan(
             first.port,
             method("Sleep", b"20"),
-            arrivals=Arrivals(kind="constant", rate=200.0),
-            duration_ns=SECOND,
+            arrivals=Arrivals(kind="constant", rate=80.0),
+            duration_ns=5 * SECOND // 2,
             timeout_ns=3 * SECOND,
         )
         thread = threading.Thread(target=lambda: found.append(carry_out(wanted)[0]))
