@@ -12,6 +12,7 @@ from guepard.bench.scenarios import figure_of
 from guepard.bench.subject import Subject
 from guepard.bench.turns import take_turns
 from guepard.core.errors import GuepardError
+from guepard.measure.figures import rate_text
 from guepard.measure.load.plan import Arrivals
 from guepard.measure.results import Comparison, Edge, Run, Slo
 from guepard.measure.saturation import is_hopeless
@@ -76,8 +77,8 @@ class Asking:
             capacity = self._capacity(subject)
             rate = usual_rate(capacity)
             self._say(
-                f"a closed loop of {capacity.concurrency} reached {capacity.rate:,.0f}/s; measuring an open loop at "
-                f"half of it, {rate:,.4g}/s (choose with --rate or --concurrency)"
+                f"a closed loop of {capacity.concurrency} reached {rate_text(capacity.rate)}; measuring an open loop at "
+                f"half of it, {rate_text(rate)} (choose with --rate or --concurrency)"
             )
         subject.measure(open_loop(plan, arrivals_at(self._options, rate or 0.0)), name="open loop")
 
@@ -101,7 +102,9 @@ class Asking:
         if concurrency is None and rate is None:
             one, other = (self._capacity(subject) for subject in subjects)
             rate = Rate(common_rate(one, other))
-            self._say(f"A takes {one.rate:,.4g}/s and B {other.rate:,.4g}/s; both are measured at {float(rate):,.4g}/s")
+            self._say(
+                f"A takes {rate_text(one.rate)} and B {rate_text(other.rate)}; both are measured at {rate_text(float(rate))}"
+            )
 
         def measure(side: int, index: int) -> Run:
             plan = subjects[side].plan
@@ -130,8 +133,8 @@ class Asking:
             plan = open_loop(subject.plan, Arrivals(kind=kind, rate=rate), seconds)
             run = subject.measure(
                 plan,
-                name=f"{rate:,.4g}/s",
-                step=f"step {self._step}: {rate:,.4g}/s",
+                name=rate_text(rate),
+                step=f"step {self._step}: {rate_text(rate)}",
                 stop_early=_Hopeless(rate, slo.limit_ms / 1_000),
             )
             self._runs[-1] = run = excused(run, _OF_THE_EDGE)
