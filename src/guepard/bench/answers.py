@@ -77,8 +77,8 @@ class Asking:
             capacity = self._capacity(subject)
             rate = usual_rate(capacity)
             self._say(
-                f"a closed loop of {capacity.concurrency} reached {rate_text(capacity.rate)}; measuring an open loop at "
-                f"half of it, {rate_text(rate)} (choose with --rate or --concurrency)"
+                f"a closed loop of {capacity.concurrency} reached {rate_text(capacity.rate)}; measuring an open loop "
+                f"at half of it, {rate_text(rate)} (choose with --rate or --concurrency)"
             )
         subject.measure(open_loop(plan, arrivals_at(self._options, rate or 0.0)), name="open loop")
 
@@ -102,9 +102,8 @@ class Asking:
         if concurrency is None and rate is None:
             one, other = (self._capacity(subject) for subject in subjects)
             rate = Rate(common_rate(one, other))
-            self._say(
-                f"A takes {rate_text(one.rate)} and B {rate_text(other.rate)}; both are measured at {rate_text(float(rate))}"
-            )
+            told = rate_text(float(rate))
+            self._say(f"A takes {rate_text(one.rate)} and B {rate_text(other.rate)}; both are measured at {told}")
 
         def measure(side: int, index: int) -> Run:
             plan = subjects[side].plan
