@@ -236,7 +236,8 @@ def test_a_server_slower_than_the_rate_is_overloaded() -> None:
 
 
 def test_a_server_that_changes_is_unsteady_and_one_that_warms_up_is_cut() -> None:
-    """Changes such as windows are to show (triton-inference-server/client PR#114)."""
+    """Changes such as windows are to show (triton-inference-server/client PR#114). That `guepard tune` picks no winner
+    within the noise is to be shown where it is built."""
     load = {"rate": 100, "seconds": 5}
     alternating, warming, hasty = measured_at_once(
         (Alternate(period_s=1, fast_ms=20, slow_ms=200), load),
