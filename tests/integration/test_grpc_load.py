@@ -15,16 +15,15 @@ import grpc
 import numpy as np
 import pytest
 
-from guepard.measure.load.driver import Driver
 from guepard.measure.load.generator import LoadGenerator
 from guepard.measure.load.grpc_client import GrpcClient
 from guepard.measure.load.journal import Journal
 from guepard.measure.load.outcomes import GRPC_BASE, End, outcome_name
 from guepard.measure.load.plan import Arrivals, Endpoint, LoadPlan, Payload, PayloadOrder, ReplyRule, UniqueSpot
-from guepard.measure.load.poller import Poller
 from guepard.measure.load.records import COLUMNS, UNIQUE, Column, Gaps, Records
 from guepard.testing.running_server import RunningServer
 from tests.conftest import Serve
+from tests.services.driving import drive
 from tests.services.grpc_calls import INFER, infer_message
 from tests.services.grpc_methods import SERVICE, GrpcMethods, grpc_methods
 from tests.services.onnx_models import double, write_model
@@ -85,15 +84,7 @@ def plan(port: int, *payloads: Payload, **changes: object) -> LoadPlan:
 
 def carry_out(wanted: LoadPlan) -> tuple[Records, Journal]:
     """In this process."""
-    journal, poller = Journal(), Poller()
-    driver = Driver(wanted, share=0, shares=1, journal=journal, poller=poller, flush=lambda: None)
-    client = GrpcClient(wanted, driver, socket.AF_INET, (wanted.endpoint.host, wanted.endpoint.port))
-    try:
-        driver.run(client, time.monotonic_ns())
-    finally:
-        client.close()
-        poller.close()
-    return Records.view(journal.rows.tobytes()), journal
+    return drive(wanted, GrpcClient)
 
 
 def ends(records: Records) -> Counter[str]:

@@ -25,6 +25,7 @@ from guepard.measure.load.outcomes import End
 from guepard.measure.load.plan import Arrivals, Endpoint, LoadPlan, Payload, PayloadOrder, UniqueSpot
 from guepard.measure.load.records import COLUMNS, UNIQUE, Column, Gaps, Records
 from guepard.measure.load.worker import Worker
+from tests.services.waiting import wait_until
 
 SECOND = 1_000_000_000
 DATA = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\n00000000"
@@ -233,10 +234,7 @@ def test_generator_processes_end_with_their_parent() -> None:
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
     assert len(children) == 2
-    deadline = time.monotonic() + 20
-    while any(Path(f"/proc/{child}").exists() for child in children):
-        assert time.monotonic() < deadline, "a generator process outlived its parent"
-        time.sleep(0.01)
+    wait_until(lambda: not any(Path(f"/proc/{child}").exists() for child in children), 20.0)
 
 
 def test_frames_do_not_depend_on_the_cuts() -> None:

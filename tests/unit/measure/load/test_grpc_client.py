@@ -11,14 +11,13 @@ import hpack
 import pytest
 
 from guepard.measure.load import grpc_client, http2_connection
-from guepard.measure.load.driver import Driver
 from guepard.measure.load.grpc_client import GrpcClient
 from guepard.measure.load.grpc_connection import GrpcConnection
 from guepard.measure.load.journal import Journal
 from guepard.measure.load.outcomes import GRPC_BASE, End
 from guepard.measure.load.plan import Arrivals, Endpoint, LoadPlan, Payload, PayloadOrder, ReplyRule, UniqueSpot
-from guepard.measure.load.poller import Poller
 from guepard.measure.load.records import BLOCKED, CONNECTED, UNIQUE, Records
+from tests.services.driving import drive
 from tests.unit.measure.load.scripted_http2 import (
     DATA,
     END_HEADERS,
@@ -58,15 +57,7 @@ def plan(port: int, **changes: object) -> LoadPlan:
 
 
 def carry_out(wanted: LoadPlan) -> tuple[Records, Journal]:
-    journal, poller = Journal(), Poller()
-    driver = Driver(wanted, share=0, shares=1, journal=journal, poller=poller, flush=lambda: None)
-    client = GrpcClient(wanted, driver, socket.AF_INET, (wanted.endpoint.host, wanted.endpoint.port))
-    try:
-        driver.run(client, time.monotonic_ns())
-    finally:
-        client.close()
-        poller.close()
-    return Records.view(journal.rows.tobytes()), journal
+    return drive(wanted, GrpcClient)
 
 
 def answers(*scripts: Callable[[int], Sequence[Step]]) -> Callable[[int, int], Sequence[Step]]:

@@ -1,17 +1,15 @@
 """The HTTP client of the generator against a server that answers in every way, right and wrong."""
 
 import socket
-import time
 
 import pytest
 
-from guepard.measure.load.driver import Driver
 from guepard.measure.load.http_client import HttpClient
 from guepard.measure.load.journal import Journal
 from guepard.measure.load.outcomes import End
 from guepard.measure.load.plan import Arrivals, Endpoint, LoadPlan, Payload, ReplyRule
-from guepard.measure.load.poller import Poller
 from guepard.measure.load.records import BLOCKED, CONNECTED, Gaps, Records
+from tests.services.driving import drive
 from tests.unit.measure.load.scripted_server import Script, scripted_server
 
 SECOND = 1_000_000_000
@@ -33,15 +31,7 @@ def plan(port: int, **changes: object) -> LoadPlan:
 
 
 def carry_out(wanted: LoadPlan) -> tuple[Records, Journal]:
-    journal, poller = Journal(), Poller()
-    driver = Driver(wanted, share=0, shares=1, journal=journal, poller=poller, flush=lambda: None)
-    client = HttpClient(wanted, driver, socket.AF_INET, (wanted.endpoint.host, wanted.endpoint.port))
-    try:
-        driver.run(client, time.monotonic_ns())
-    finally:
-        client.close()
-        poller.close()
-    return Records.view(journal.rows.tobytes()), journal
+    return drive(wanted, HttpClient)
 
 
 def chunked(*parts: bytes) -> bytes:
