@@ -22,6 +22,7 @@ from guepard.core.model_config import ModelPolicy
 from guepard.engine.control_plane import ControlPlane
 from guepard.engine.data_plane import DataPlane
 from guepard.engine.model_repository import ModelDefinition, ModelRepository
+from guepard.engine.resources import Resources
 from guepard.limits.admission import Admission
 from guepard.server.documents import Documents, Readiness
 from guepard.server.http.api_routes import api_routes
@@ -83,7 +84,7 @@ async def build(scheduler: HandScheduler) -> HttpContext:
         ModelRepository([definition], [], definition),
         data_plane,
         scheduler,
-        cpus=1,
+        resources=Resources(1, 2**30),
         drain_timeout_s=1,
         frozen=True,
         on_change=lambda served, serving: None,

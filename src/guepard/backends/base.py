@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from guepard.core.buffers import BufferPool
 from guepard.core.model import Model
-from guepard.core.model_config import ModelDescription, ModelPolicy
+from guepard.core.model_config import ModelDescription, ModelPolicy, Profile
 from guepard.core.request import InferenceRequest
 from guepard.core.tensor import Array, TensorSpec
 
@@ -26,7 +27,8 @@ class ModelSource:
     `path` is the version's folder or the single file; `entry` names the class of a `module.py:Class` source.
     `model_class` is the class itself where a program handed it over; `path` is then where files beside it are.
     `trusted`: Python code and pickles may run. `inputs` and `outputs` are those declared in the configuration, for
-    backends that cannot read them from the model.
+    backends that cannot read them from the model. `threads` is how many an execution may use. `cache` is a folder for
+    what is worth keeping between runs of the server; None: nothing is kept.
     """
 
     name: str
@@ -39,10 +41,17 @@ class ModelSource:
     outputs: tuple[TensorSpec, ...] = ()
     threads: int = field(default=1)
     model_class: type[Model] | None = None
+    profile: Profile = "standard"
+    cache: Path | None = None
 
 
 class Executor(Protocol):
     """One copy that executes, used by one thread at a time."""
+
+    @property
+    def buffers(self) -> BufferPool | None:
+        """Where the inputs of a batch are best gathered; None: anywhere."""
+        ...
 
     def execute(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Outputs:
         """Run one batch.
@@ -58,6 +67,10 @@ class Executor(Protocol):
         """As `execute`, for a decoupled model: each item is one response to the only request of the batch."""
         ...
 
+    def terminate(self) -> None:
+        """Nobody waits for the execution that runs now: end it early where that is possible. From any thread."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -68,6 +81,14 @@ class LoadedModel(Protocol):
     def description(self) -> ModelDescription: ...
 
     def executor(self) -> Executor: ...
+
+    def wide_executor(self) -> Executor | None:
+        """One that takes all threads for one execution, for a server that is idle; None where that gains nothing."""
+        ...
+
+    def trim(self) -> None:
+        """Give back memory that a burst of traffic left behind. Called off the event loop while nothing executes."""
+        ...
 
     def health(self) -> None:
         """Raise when the model knows itself to be unfit. Called off the event loop."""

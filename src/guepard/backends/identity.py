@@ -36,6 +36,8 @@ class IdentityBackend:
 class IdentityModel:
     """Its own executor, having no state to share or to protect."""
 
+    buffers = None
+
     def __init__(self, description: ModelDescription) -> None:
         self.description = description
 
@@ -47,6 +49,15 @@ class IdentityModel:
 
     def execute_stream(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Iterator[Outputs]:
         yield self.execute(inputs, requests)
+
+    def terminate(self) -> None:
+        """Over before it could be ended."""
+
+    def wide_executor(self) -> None:
+        """None: there is nothing to compute."""
+
+    def trim(self) -> None:
+        """Nothing is held."""
 
     def health(self) -> None:
         """Always well."""

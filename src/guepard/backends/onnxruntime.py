@@ -67,6 +67,12 @@ class OnnxRuntimeModel:
     def executor(self) -> OnnxRuntimeExecutor:
         return executor_for(self._session, self._name, self.description)
 
+    def wide_executor(self) -> None:
+        """None yet: one session serves all executors."""
+
+    def trim(self) -> None:
+        """Nothing is held back yet."""
+
     def health(self) -> None:
         """A session that loaded stays fit."""
 

@@ -33,6 +33,8 @@ class OnnxRuntimeExecutor:
         "_shapes_are_free",
     )
 
+    buffers = None
+
     def __init__(self, session: Any, model: str, description: ModelDescription) -> None:
         self._run: Callable[[list[str], dict[str, Any]], list[Any]] = session.run
         self._model = model
@@ -51,6 +53,9 @@ class OnnxRuntimeExecutor:
 
     def execute_stream(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Iterator[Outputs]:
         yield self.execute(inputs, requests)
+
+    def terminate(self) -> None:
+        """Not possible yet."""
 
     def close(self) -> None:
         """Nothing to do: the session belongs to the loaded model."""

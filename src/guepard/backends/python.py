@@ -66,6 +66,12 @@ class PythonModel:
         self._executors.append(executor)
         return executor
 
+    def wide_executor(self) -> None:
+        """None: how many threads its code takes is its own affair."""
+
+    def trim(self) -> None:
+        """Nothing: its memory is its own."""
+
     def health(self) -> None:
         """Ask every instance. May run while another thread is in `predict` of the same instance."""
         for executor in self._executors:

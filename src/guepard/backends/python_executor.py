@@ -27,6 +27,8 @@ class PythonExecutor:
 
     __slots__ = ("_batched", "_context", "_input_names", "_instance", "_loop", "_name", "_predict", "_reader")
 
+    buffers = None
+
     def __init__(
         self, model_class: type[Model], description: ModelDescription, source: ModelSource, folder: Path
     ) -> None:
@@ -92,6 +94,9 @@ class PythonExecutor:
         """Raises: whatever the model's own `health` raises."""
         if self._instance is not None:
             self._call(self._instance.health)
+
+    def terminate(self) -> None:
+        """Not possible: Python code ends when it will. It may ask whether its requests are cancelled."""
 
     def close(self) -> None:
         """Unload the instance, once. What `unload` raises is logged: the model is gone either way."""

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from guepard.core.tensor import TensorSpec
 
-Execution = Literal["auto", "inline", "thread"]
+Execution = Literal["inline", "thread", "process"]
+Profile = Literal["standard", "low-memory"]
 
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
@@ -14,11 +15,33 @@ SECOND = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class InstanceGroup:
-    """How many executions may run at once and where. `count` 0 stands for auto."""
+    """How many executions may run at once and where. `count` 0 stands for auto.
+
+    For instances in processes of their own: `timeout_ns` is how long one may run a batch before it counts as hung, and
+    `memory_limit_bytes` how large it may grow; 0 stands for auto.
+    """
 
     count: int = 0
     kind: Literal["auto", "cpu"] = "auto"
-    execution: Execution = "auto"
+    execution: Execution | Literal["auto"] = "auto"
+    timeout_ns: int = 0
+    memory_limit_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """How requests of different lengths may share a batch.
+
+    `inputs` are padded at the end of their one free dimension with the value given, and `outputs` are cut back to a
+    request's own length along the axis given, counted without the batch. `buckets` are the lengths that a batch is
+    padded to, ascending; beyond the last, and where there are none, it is as long as its longest request. `max_tokens`
+    bounds rows times length of a batch; 0 for no bound.
+    """
+
+    inputs: Mapping[str, int | float] = field(default_factory=dict)
+    outputs: Mapping[str, int] = field(default_factory=dict)
+    buckets: tuple[int, ...] = ()
+    max_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +85,7 @@ class ModelPolicy:
     idempotent: bool | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     request_parameters: Mapping[str, RequestParameter] | None = None
+    padding: Padding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +106,7 @@ class ModelDescription:
     idempotent: bool = True
     releases_gil: bool = True
     decoupled: bool = False
+    padding: Padding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +121,7 @@ class ModelConfig:
     outputs: tuple[TensorSpec, ...]
     max_batch_size: int
     instance_count: int
-    execution: Literal["inline", "thread"]
+    execution: Execution
     dynamic_batching: DynamicBatching
     timeout: TimeoutPolicy
     max_concurrency: int
@@ -106,6 +131,8 @@ class ModelConfig:
     request_parameters: Mapping[str, RequestParameter] | None = None
     warmed_up: bool = True
     batch_target: int = 0
+    execution_reason: str = ""
+    padding: Padding | None = None
 
     @property
     def filled_rows(self) -> int:

@@ -16,6 +16,7 @@ from guepard.engine.background import in_thread
 from guepard.engine.data_plane import DataPlane, invalid_name
 from guepard.engine.model_loader import LoadedVersion, load_version
 from guepard.engine.model_repository import ModelDefinition, ModelRepository
+from guepard.engine.resources import Resources
 from guepard.engine.served_model import ServedModel
 from guepard.telemetry.trace_settings import TraceSettings
 
@@ -64,7 +65,7 @@ class ControlPlane:
         data_plane: DataPlane,
         scheduler: Scheduler,
         *,
-        cpus: int,
+        resources: Resources,
         drain_timeout_s: float,
         frozen: bool,
         on_change: Callable[[ServedModel, bool], None],
@@ -72,7 +73,7 @@ class ControlPlane:
         self._repository = repository
         self._data_plane = data_plane
         self._scheduler = scheduler
-        self._cpus = cpus
+        self._resources = resources
         self._drain_timeout_s = drain_timeout_s
         self._frozen = frozen
         self._on_change = on_change
@@ -197,7 +198,7 @@ class ControlPlane:
                 version, path = self._repository.latest_version(definition)
                 status.version = version
                 loaded = await in_thread(
-                    f"load-{name}", lambda: load_version(definition, version, path, self._cpus, replaces)
+                    f"load-{name}", lambda: load_version(definition, version, path, self._resources, replaces)
                 )
             except LoadError as error:
                 reason = str(error)

@@ -9,10 +9,11 @@ from typing import Literal
 from guepard.backends.base import Executor, LoadedModel, ModelSource
 from guepard.backends.registry import get_backend
 from guepard.core.errors import GuepardError, LoadError
-from guepard.core.model_config import ModelConfig, ModelDescription, ModelPolicy
+from guepard.core.model_config import Execution, ModelConfig, ModelDescription, ModelPolicy
 from guepard.core.tensor import TensorSpec
 from guepard.engine.compatibility import incompatibility
 from guepard.engine.model_repository import ModelDefinition
+from guepard.engine.resources import Resources
 from guepard.engine.warmup import Timing, Warmup, warm_up
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ class LoadedVersion:
 
 
 def load_version(
-    definition: ModelDefinition, version: str, path: Path, cpus: int, replaces: ModelConfig | None = None
+    definition: ModelDefinition, version: str, path: Path, resources: Resources, replaces: ModelConfig | None = None
 ) -> LoadedVersion:
     """Load one version, warm it up and settle what was left open: batches, execution, instances.
 
@@ -49,8 +50,10 @@ def load_version(
         trusted=definition.trusted,
         inputs=definition.inputs,
         outputs=definition.outputs,
-        threads=max(1, cpus // group.count) if group.count else 1,
+        threads=max(1, resources.cpus // group.count) if group.count else 1,
         model_class=definition.model_class,
+        profile=resources.profile,
+        cache=resources.cache,
     )
     try:
         backend = get_backend(definition.backend, path)
@@ -60,7 +63,7 @@ def load_version(
             )
         model = backend.load(source)
         try:
-            loaded = _settle(definition, version, model, cpus, started)
+            loaded = _settle(definition, version, model, resources, started)
             if replaces is not None:
                 _check_replacement(replaces, loaded.config)
         except BaseException:
@@ -85,7 +88,9 @@ def _check_replacement(old: ModelConfig, new: ModelConfig) -> None:
         raise LoadError(f"callers of the version that serves would fail: {broken}; unload the model first to change it")
 
 
-def _settle(definition: ModelDefinition, version: str, model: LoadedModel, cpus: int, started: int) -> LoadedVersion:
+def _settle(
+    definition: ModelDefinition, version: str, model: LoadedModel, resources: Resources, started: int
+) -> LoadedVersion:
     policy = definition.policy
     description = model.description
     _check_outputs(description)
@@ -94,7 +99,7 @@ def _settle(definition: ModelDefinition, version: str, model: LoadedModel, cpus:
     if description.max_batch_size and not description.batch_verified and not warmup.rows_independent:
         description = _without_batches(description)
     execution = _execution(policy.instance_group.execution, description, warmup.timing)
-    count = policy.instance_group.count or _instance_count(execution, description, cpus)
+    count = policy.instance_group.count or _instance_count(execution, description, resources.cpus)
     executors = [first]
     for _ in range(count - 1):
         executor = model.executor()
@@ -155,9 +160,7 @@ def _without_batches(description: ModelDescription) -> ModelDescription:
     )
 
 
-def _execution(
-    asked: Literal["auto", "inline", "thread"], description: ModelDescription, timing: Timing | None
-) -> Literal["inline", "thread"]:
+def _execution(asked: Execution | Literal["auto"], description: ModelDescription, timing: Timing | None) -> Execution:
     """Where the model runs. Python code is never put on the loop unasked: it may block where a sample did not."""
     if description.decoupled:
         return "thread"
@@ -168,6 +171,6 @@ def _execution(
     return "inline" if timing.one <= _INLINE_ONE_NS and timing.full <= _INLINE_FULL_NS else "thread"
 
 
-def _instance_count(execution: Literal["inline", "thread"], description: ModelDescription, cpus: int) -> int:
+def _instance_count(execution: Execution, description: ModelDescription, cpus: int) -> int:
     """One, or for engines that run beside Python as many as there are CPUs: each takes one thread."""
     return cpus if execution == "thread" and description.releases_gil else 1

@@ -5,6 +5,7 @@ An `Application` is what serves; the process around it belongs to whoever runs i
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,10 +22,11 @@ from guepard.engine.data_plane import DataPlane
 from guepard.engine.health_watch import HealthWatch
 from guepard.engine.loop_scheduler import LoopScheduler
 from guepard.engine.model_repository import ModelDefinition, ModelRepository
+from guepard.engine.resources import Resources
 from guepard.engine.served_model import ServedModel
 from guepard.limits.admission import Admission
 from guepard.limits.cpu_budget import cpu_budget
-from guepard.limits.memory_limit import default_inflight_bytes
+from guepard.limits.memory_limit import default_inflight_bytes, memory_limit
 from guepard.protocols.error_body import OWN_STATUSES, TRITON_STATUSES
 from guepard.server.documents import Documents, Readiness
 from guepard.server.http.api_routes import api_routes
@@ -77,7 +79,7 @@ def build_engine(settings: Settings, classes: Classes, on_change: Callable[[Serv
         repository,
         data_plane,
         LoopScheduler(asyncio.get_running_loop()),
-        cpus=cpu_budget(),
+        resources=Resources(cpu_budget(), memory_limit(), options.profile, _cache(options)),
         drain_timeout_s=options.drain_timeout / _SECOND_NS,
         frozen=options.model_control_mode == "none",
         on_change=on_change,
@@ -249,6 +251,14 @@ def _definition(model: ModelSettings, model_class: type[Model] | None = None) ->
         outputs=to_tensor_specs(model.outputs),
         model_class=model_class,
     )
+
+
+def _cache(options: ServerSettings) -> Path | None:
+    if options.cache_dir == "none":
+        return None
+    if options.cache_dir is not None:
+        return Path(options.cache_dir)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "guepard")
 
 
 def _limits(options: ServerSettings) -> HttpLimits:

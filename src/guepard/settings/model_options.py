@@ -6,9 +6,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from guepard.core.names import RESERVED_PARAMETERS
-from guepard.settings.markers import Alias, Note, OneEntryList, Positive, Reserved, Spellings
+from guepard.settings.markers import Alias, DefaultText, Note, OneEntryList, Positive, Reserved, Spellings
 from guepard.settings.request_parameters import RequestParameterSettings
-from guepard.settings.units import Duration
+from guepard.settings.units import ByteSize, Duration
 
 # The look-ahead refuses a line end after the name, which `$` alone lets through in Python.
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$(?!\n)"
@@ -61,10 +61,24 @@ class InstanceGroupSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fi
         Note("this version runs models on the CPU"),
     ] = "auto"
     execution: Annotated[
-        Literal["auto", "inline", "thread"],
-        Meta(description="On the event loop (inline) or beside it (thread); auto measures at warm-up."),
-        Note("instances in processes of their own are not part of this version"),
+        Literal["auto", "inline", "thread", "process"],
+        Meta(
+            description="On the event loop (inline), beside it (thread) or in a process of its own (process); auto "
+            "measures at warm-up."
+        ),
     ] = "auto"
+    instance_timeout: Annotated[
+        Duration | None,
+        Meta(description="How long a process instance may run a batch before it counts as hung and is replaced."),
+        Positive(),
+        DefaultText("the larger of 5s and 5 times its p99"),
+    ] = None
+    memory_limit: Annotated[
+        ByteSize | None,
+        Meta(description="How large a process instance may grow before it counts as leaking and is replaced."),
+        Positive(),
+        DefaultText("half of the memory limit, shared by the instances"),
+    ] = None
 
 
 class DynamicBatchingSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -91,6 +105,29 @@ class TimeoutSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
     )
 
 
+class PaddingSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    inputs: Annotated[
+        dict[str, int | float],
+        Meta(
+            description="Inputs with one free dimension, and the value that fills their end up, such as input_ids: 0."
+        ),
+    ] = msgspec.field(default_factory=dict)
+    outputs: Annotated[
+        dict[str, Bound],
+        Meta(
+            description="Outputs that are as long as the inputs, and the axis, counted without the batch, along which "
+            "they are cut back to a request's own length."
+        ),
+    ] = msgspec.field(default_factory=dict)
+    buckets: Annotated[
+        tuple[Count, ...],
+        Meta(description="Lengths that batches are padded to; unset: as long as the longest request of the batch."),
+    ] = ()
+    max_tokens: Annotated[
+        Count | None, Meta(description="Most that rows times length of a batch may be."), DefaultText("no bound")
+    ] = None
+
+
 class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """What `defaults` may say for every model."""
 
@@ -110,6 +147,10 @@ class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
     dynamic_batching: Annotated[DynamicBatchingSettings, Meta(description="How requests are joined into batches.")] = (
         DynamicBatchingSettings()
     )
+    padding: Annotated[
+        PaddingSettings | None,
+        Meta(description="How requests of different lengths share a batch; unset: as the model itself declares."),
+    ] = None
     max_concurrency: Annotated[
         Count, Meta(description="Requests of the model executing at once; queued ones do not count.")
     ] = 4_096

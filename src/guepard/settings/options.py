@@ -78,6 +78,18 @@ class ServerSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
         Metavar("PREFIX"),
         DefaultText("empty: shared memory is off"),
     ] = ()
+    profile: Annotated[
+        Literal["standard", "low-memory"],
+        Meta(description="low-memory: slower, for small devices; one instance a model, nothing kept at hand."),
+    ] = "standard"
+    cache_dir: Annotated[
+        str | None,
+        Meta(
+            description="Folder for what is worth keeping between runs, such as weights made ready; none keeps nothing."
+        ),
+        Metavar("DIR"),
+        DefaultText("guepard in $XDG_CACHE_HOME, or in ~/.cache"),
+    ] = None
     trust: Annotated[bool, Meta(description="Let Python code found in model folders run.")] = False
     triton_compat: Annotated[
         bool,

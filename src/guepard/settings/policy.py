@@ -2,7 +2,14 @@
 
 from msgspec import structs
 
-from guepard.core.model_config import DynamicBatching, InstanceGroup, ModelPolicy, RequestParameter, TimeoutPolicy
+from guepard.core.model_config import (
+    DynamicBatching,
+    InstanceGroup,
+    ModelPolicy,
+    Padding,
+    RequestParameter,
+    TimeoutPolicy,
+)
 from guepard.core.tensor import TensorSpec
 from guepard.settings.model_options import ModelSettings, TensorSettings
 from guepard.settings.options import Settings
@@ -11,9 +18,16 @@ from guepard.settings.options import Settings
 def to_policy(model: ModelSettings) -> ModelPolicy:
     """What the operator asked for; `auto` counts become 0."""
     group, batching, allowed = model.instance_group, model.dynamic_batching, model.request_parameters
+    padding = model.padding
     return ModelPolicy(
         max_batch_size=model.max_batch_size,
-        instance_group=InstanceGroup(0 if group.count == "auto" else group.count, group.kind, group.execution),
+        instance_group=InstanceGroup(
+            0 if group.count == "auto" else group.count,
+            group.kind,
+            group.execution,
+            int(group.instance_timeout or 0),
+            int(group.memory_limit or 0),
+        ),
         dynamic_batching=DynamicBatching(
             int(batching.max_queue_delay), batching.preferred_batch_size, batching.max_queue_size
         ),
@@ -24,6 +38,9 @@ def to_policy(model: ModelSettings) -> ModelPolicy:
         request_parameters=None
         if allowed is None
         else {name: RequestParameter(**structs.asdict(rule)) for name, rule in allowed.items()},
+        padding=None
+        if padding is None
+        else Padding(padding.inputs, padding.outputs, tuple(sorted(padding.buckets)), padding.max_tokens or 0),
     )
 
 

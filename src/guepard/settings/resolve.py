@@ -139,6 +139,9 @@ def _relative_to(folder: Path, tree: Tree) -> Tree:
     seen = dict(tree)
     if "model_repository" in tree:
         seen["model_repository"] = [absolute(path, folder) for path in tree["model_repository"]]
+    cache = tree.get("server", {}).get("cache_dir")
+    if cache not in (None, "none"):
+        seen["server"] = tree["server"] | {"cache_dir": absolute(cache, folder)}
     if "models" in tree:
         seen["models"] = [
             model if model.get("path") is None else model | {"path": absolute(model["path"], folder)}

@@ -13,6 +13,8 @@ from guepard.core.tensor import TensorSpec
 class FakeExecutor:
     """Runs `function` on the first input, doubling it by default. `runs` lists the rows of every execution."""
 
+    buffers = None
+
     def __init__(self, function: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
         self.function = function or (lambda array: array * 2)
         self.runs: list[list[float]] = []
@@ -30,6 +32,9 @@ class FakeExecutor:
         for _ in range(int(array[0, 0])):
             yield self.execute(inputs, requests)
 
+    def terminate(self) -> None:
+        """Not possible."""
+
     def close(self) -> None:
         self.closed = True
 
@@ -43,6 +48,12 @@ class FakeModel:
 
     def executor(self) -> FakeExecutor:
         return self._executor
+
+    def wide_executor(self) -> None:
+        """None."""
+
+    def trim(self) -> None:
+        """Nothing."""
 
     def health(self) -> None:
         """Always well."""

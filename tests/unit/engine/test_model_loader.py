@@ -10,13 +10,14 @@ from guepard.core.model_config import ModelPolicy
 from guepard.core.tensor import TensorSpec
 from guepard.engine.model_loader import LoadedVersion, load_version
 from guepard.engine.model_repository import ModelDefinition
+from guepard.engine.resources import Resources
 from tests.services import onnx_models
 from tests.services.onnx_models import tensor
 
 
 def load_onnx(folder: Path, model: bytes) -> LoadedVersion:
     path = onnx_models.write_model(folder / "m.onnx", model)
-    return load_version(ModelDefinition("m", path, ModelPolicy()), "1", path, cpus=1)
+    return load_version(ModelDefinition("m", path, ModelPolicy()), "1", path, Resources(1, 2**30))
 
 
 def identity_with_outputs(*names: str) -> bytes:
@@ -39,7 +40,7 @@ def test_two_tensors_of_one_name_in_a_configuration_are_refused() -> None:
     inputs = (TensorSpec("x", "FP32", [1]), TensorSpec("x", "INT64", [1]))
     definition = ModelDefinition("m", Path(), ModelPolicy(), backend="identity", inputs=inputs)
     with pytest.raises(LoadError, match="one name"):
-        load_version(definition, "1", Path(), cpus=1)
+        load_version(definition, "1", Path(), Resources(1, 2**30))
 
 
 def test_what_is_sound_is_loaded_and_warm(tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ class M(guepard.Model):
 def load_python(folder: Path, load: str = "pass", predict: str = 'return {"y": inputs["x"]}') -> LoadedVersion:
     path = folder / "m.py"
     path.write_text(MODEL.replace("LOAD", load).replace("PREDICT", predict))
-    return load_version(ModelDefinition("m", path, ModelPolicy(), trusted=True), "1", path, cpus=1)
+    return load_version(ModelDefinition("m", path, ModelPolicy(), trusted=True), "1", path, Resources(1, 2**30))
 
 
 @pytest.mark.parametrize("raised", ["KeyboardInterrupt", "SystemExit", "GeneratorExit", "BaseException", "ValueError"])
@@ -88,6 +89,6 @@ def test_one_that_fails_every_sample_is_served_cold_but_replaces_none_that_works
     assert (sound.warmed_up, cold.warmed_up) == (True, False)
     path = tmp_path / "m.py"
     definition = ModelDefinition("m", path, ModelPolicy(), trusted=True)
-    assert load_version(definition, "1", path, cpus=1, replaces=cold)
+    assert load_version(definition, "1", path, Resources(1, 2**30), replaces=cold)
     with pytest.raises(LoadError, match="the new version refuses every warm-up sample, and the one that serves does"):
-        load_version(definition, "1", path, cpus=1, replaces=sound)
+        load_version(definition, "1", path, Resources(1, 2**30), replaces=sound)

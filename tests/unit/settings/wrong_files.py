@@ -43,8 +43,8 @@ SEEN_BY_THE_SCHEMA = [
     ),
     ("models: [{name: m, path: m.onnx, instance_group: [{kind: KIND_GPU}]}]", ["instance_group[0].kind", "on the CPU"]),
     (
-        "models: [{name: m, path: m.onnx, instance_group: {execution: process}}]",
-        ["auto, inline, thread", "not part of this"],
+        "models: [{name: m, path: m.onnx, instance_group: {execution: fiber}}]",
+        ["auto, inline, thread, process"],
     ),
     (
         "models: [{name: m, path: m.onnx, backend: tensorrt}]",
