@@ -11,6 +11,7 @@ from guepard.backends.base import ModelSource
 from guepard.backends.onnx_external_data import check_external_data
 from guepard.backends.onnxruntime_errors import load_error
 from guepard.backends.onnxruntime_executor import OnnxRuntimeExecutor, executor_for
+from guepard.backends.onnxruntime_session import session_options
 from guepard.core.errors import LoadError
 from guepard.core.model_config import ModelDescription
 from guepard.core.tensor import TensorSpec
@@ -19,8 +20,6 @@ _LOGGER = logging.getLogger("guepard.backends.onnxruntime")
 
 MODEL_FILE = "model.onnx"
 AUTO_MAX_BATCH_SIZE = 64
-
-_SILENT = 4  # severity FATAL: failures reach us as exceptions and are logged once, by us
 
 _DATATYPES = {
     "tensor(bool)": "BOOL",
@@ -49,7 +48,8 @@ class OnnxRuntimeBackend:
         path = _model_file(source.path)
         check_external_data(path)
         try:
-            session = ort.InferenceSession(str(path), _options(source.threads), providers=["CPUExecutionProvider"])
+            options = session_options(source.threads, source.profile)
+            session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:
             _LOGGER.error("model %s: %s", source.name, error)
             raise load_error(error, path) from None
@@ -88,17 +88,6 @@ def _model_file(path: Path) -> Path:
     if not path.is_file():
         raise LoadError(f"there is no file {path.name}")
     return path
-
-
-def _options(threads: int) -> Any:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = _SILENT
-    # Spinning threads burn the CPU quota that decoding and other models need.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
-    return options
 
 
 def _describe(session: Any, source: ModelSource) -> ModelDescription:

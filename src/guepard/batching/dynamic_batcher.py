@@ -108,9 +108,23 @@ class DynamicBatcher:
     def instance_freed(self, batch: Batch, busy_ns: int) -> None:
         """The instance that `batch` was released to is free again, after `busy_ns`."""
         self.idle += 1
+        self.batch_ended(batch, busy_ns)
+        if self.queue.count:
+            self.dispatch()
+
+    def batch_ended(self, batch: Batch, busy_ns: int) -> None:
+        """`batch` is over, and its instance not free."""
         self._executing -= len(batch.requests)
         if batch.rows:
             self._row_ns += 0.125 * (busy_ns / batch.rows - self._row_ns)
+
+    def instance_lost(self) -> None:
+        """An idle instance is none any more."""
+        self.idle -= 1
+
+    def instance_mended(self) -> None:
+        """One that was lost is idle again."""
+        self.idle += 1
         if self.queue.count:
             self.dispatch()
 

@@ -137,6 +137,10 @@ class ModelError(GuepardError):
     code = ErrorCode.MODEL_ERROR
 
 
+class InstanceLost(ModelError):
+    """The process that ran the batch ended, hung or could not be relied on. Another one may run it."""
+
+
 class InternalError(GuepardError):
     """A fault of the server's own. The log has the details, the caller has none."""
 

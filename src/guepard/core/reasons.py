@@ -1,6 +1,6 @@
 """Why a batch left the queue and why a request failed, in the words that metrics, statistics and logs share.
 
-Both are `StrEnum`s: a member hashes and compares as its string, which is what makes counting by reason cheap.
+They are `StrEnum`s: a member hashes and compares as its string, which is what makes counting by reason cheap.
 """
 
 from enum import StrEnum
@@ -26,3 +26,13 @@ class FailureReason(StrEnum):
     OTHER = "OTHER"
     TIMEOUT = "TIMEOUT"
     INVALID = "INVALID"
+
+
+class LossReason(StrEnum):
+    """Why a process instance was given up."""
+
+    EXITED = "exited"
+    STOPPED = "stopped"
+    HUNG = "hung"
+    MEMORY = "memory"
+    GARBLED = "garbled"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from guepard.core.errors import ConfigurationError
 from guepard.core.model import Model
+from guepard.engine.processes.source import MARK
 from guepard.settings.kinds import show
 from guepard.settings.model_argument import ModelArguments, name_from_class, read_model_arguments
 from guepard.settings.model_options import NAME_PATTERN, NAME_RULE
@@ -28,6 +29,11 @@ class ProgramModels(NamedTuple):
 
 def read_models(models: ModelsArgument, folder: Path) -> ProgramModels:
     """One model, several, or several by name; relative paths are seen from `folder`. Raises: ConfigurationError."""
+    if MARK in os.environ:
+        raise ConfigurationError(
+            "models: this program is only being imported by the process of a model, for its class; start servers and "
+            'load models under `if __name__ == "__main__":`'
+        )
     read = ProgramModels(ModelArguments([], []), [], {})
     for where, name, model in _entries(models):
         if isinstance(model, type) and issubclass(model, Model):

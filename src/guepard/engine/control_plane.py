@@ -44,7 +44,7 @@ class _Status:
 
     @property
     def is_fit(self) -> bool:
-        return self.served is not None and self.served.ailment is None
+        return self.served is not None and self.served.is_fit
 
     def move(self, state: ModelReadyState, reason: str = "") -> None:
         if state not in MOVES[self.state]:
@@ -231,7 +231,7 @@ class ControlPlane:
         self._publish()
         self._on_change(served, True)
         log.info(
-            "model %s version %s is ready: %s, max_batch_size %d (filled to %d), %d x %s, loaded in %.0f ms",
+            "model %s version %s is ready: %s, max_batch_size %d (filled to %d), %d x %s (%s), loaded in %.0f ms",
             config.name,
             config.version,
             config.backend,
@@ -239,6 +239,7 @@ class ControlPlane:
             config.filled_rows,
             config.instance_count,
             config.execution,
+            config.execution_reason,
             loaded.duration_ns / 1e6,
         )
         if previous is not None:

@@ -1,7 +1,8 @@
 """Runs one batch on one executor, and keeps a request that breaks it from breaking the others.
 
 When a batch fails and the model is idempotent, the batch is cut in half and each half runs again, until the request at
-fault stands alone; an `InputError` that names its row needs no search. Models that are not idempotent (Python code,
+fault stands alone; an `InputError` that names its row needs no search. When the process that ran it was lost, each
+request runs once more by itself. Models that are not idempotent (Python code,
 unless it says otherwise) fail the whole batch, but only the request that holds that row is told that it was wrong.
 """
 
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from guepard.backends.base import Executor, Outputs
 from guepard.batching.dynamic_batcher import Batch
 from guepard.batching.gather import gather
-from guepard.core.errors import DeadlineExceeded, GuepardError, InputError, ModelError
+from guepard.core.errors import DeadlineExceeded, GuepardError, InputError, InstanceLost, ModelError
 from guepard.core.model_config import ModelConfig
 from guepard.core.phases import BatchStamps
 from guepard.core.reasons import ReleaseReason
@@ -110,6 +111,8 @@ def _isolate(
     executor: Executor, config: ModelConfig, batch: Batch, stamps: BatchStamps, error: GuepardError
 ) -> list[Outcome]:
     requests = batch.requests
+    if isinstance(error, InstanceLost):
+        return _retry_alone(executor, config, batch, stamps, error)
     if len(requests) == 1:
         return [Outcome(batch, stamps, (), error)]
     guilty = _holder(requests, error.row) if isinstance(error, InputError) and error.row is not None else None
@@ -127,6 +130,18 @@ def _isolate(
     for group in groups:
         outcomes += _again(executor, config, group, stamps)
     return outcomes or [Outcome(batch, stamps, (), error)]  # nobody waits any more, but the batch is over
+
+
+def _retry_alone(
+    executor: Executor, config: ModelConfig, batch: Batch, stamps: BatchStamps, error: GuepardError
+) -> list[Outcome]:
+    """After a batch took its process with it: each request once more and by itself, if the model is idempotent."""
+    if not config.idempotent or batch.reason is ReleaseReason.RETRY:
+        return [Outcome(batch, stamps, (), error)]
+    outcomes = []
+    for request in batch.requests:
+        outcomes += _again(executor, config, [request], stamps)
+    return outcomes or [Outcome(batch, stamps, (), error)]
 
 
 def _collateral(config: ModelConfig) -> ModelError:

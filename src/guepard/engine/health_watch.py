@@ -5,6 +5,7 @@ import logging
 
 from guepard.engine.background import in_thread
 from guepard.engine.data_plane import DataPlane
+from guepard.engine.processes.worker_process import RemoteAilment
 from guepard.engine.served_model import ServedModel
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,8 @@ class HealthWatch:
         except TimeoutError:
             ailment = f"its health check did not return within {self._period_s:g} s"
         except Exception as error:
-            ailment = f"its health check raised {type(error).__name__}"
+            kind = error.kind if isinstance(error, RemoteAilment) else type(error).__name__
+            ailment = f"its health check raised {kind}"
             if served.ailment is None:
                 log.warning("model %s version %s is unfit", config.name, config.version, exc_info=error)
         if (ailment is None) != (served.ailment is None):

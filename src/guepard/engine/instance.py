@@ -29,6 +29,18 @@ class InstanceOwner(Protocol):
         """A fault of the engine's own kept `batch` from being executed; `instance` is free."""
         ...
 
+    def instance_lost(self, instance: "Instance") -> None:
+        """`instance`, which may be idle, is not fit any more."""
+        ...
+
+    def instance_mended(self, instance: "Instance") -> None:
+        """`instance` is fit again and free."""
+        ...
+
+    def instance_down(self, instance: "Instance", reason: str) -> None:
+        """`instance` could not be mended, and tries again."""
+        ...
+
     def streamed(self, batch: Batch, outputs: Outputs) -> None:
         """One more response of a decoupled model."""
         ...
@@ -46,8 +58,17 @@ class Instance(ABC):
         self._config = config
         self._owner = owner
 
+    @property
+    def is_fit(self) -> bool:
+        """Whether it can execute. One that cannot is to `mend`."""
+        return True
+
     @abstractmethod
     def start(self, batch: Batch) -> None: ...
+
+    def mend(self) -> None:
+        """Become fit again. Returns at once; the owner is told of the outcome."""
+        raise AssertionError(f"{type(self).__name__} is always fit")
 
     @abstractmethod
     def stop(self) -> None:
@@ -85,29 +106,37 @@ class ThreadInstance(Instance):
     ) -> None:
         super().__init__(executor, config, owner)
         self._post = post
-        self._batches: SimpleQueue[Batch | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Batch | Callable[[], None] | None] = SimpleQueue()
         # A daemon: a model that hangs must not keep the process from ending.
         self._thread = threading.Thread(target=self._work, name=f"{config.name}-{number}", daemon=True)
         self._thread.start()
 
     def start(self, batch: Batch) -> None:
-        self._batches.put(batch)
+        self._jobs.put(batch)
 
     def stop(self) -> None:
-        self._batches.put(None)
+        self._jobs.put(None)
 
     def join(self, timeout_s: float) -> bool:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    def _do(self, job: Callable[[], None]) -> None:
+        """Have the thread do something between two batches. What it raises is logged."""
+        self._jobs.put(job)
+
     def _work(self) -> None:
         run = self._stream if self._config.decoupled else self._run
-        while (batch := self._batches.get()) is not None:
+        while (job := self._jobs.get()) is not None:
             try:
-                run(batch)
+                if isinstance(job, Batch):
+                    run(job)
+                else:
+                    job()
             except BaseException:  # the thread outlives it: a dead one would leave every later request waiting
-                log.exception("a batch of model %s was lost", self._config.name)
-                self._tell(self._owner.lost, self, batch)
+                log.exception("an execution of model %s was lost", self._config.name)
+                if isinstance(job, Batch):
+                    self._tell(self._owner.lost, self, job)
         self._executor.close()
 
     def _run(self, batch: Batch) -> None:

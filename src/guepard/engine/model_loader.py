@@ -4,7 +4,6 @@ import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Literal
 
 from guepard.backends.base import Executor, LoadedModel, ModelSource
 from guepard.backends.registry import get_backend
@@ -12,15 +11,13 @@ from guepard.core.errors import GuepardError, LoadError
 from guepard.core.model_config import Execution, ModelConfig, ModelDescription, ModelPolicy
 from guepard.core.tensor import TensorSpec
 from guepard.engine.compatibility import incompatibility
+from guepard.engine.execution_choice import ExecutionChoice, choose_execution
 from guepard.engine.model_repository import ModelDefinition
+from guepard.engine.processes.model import ProcessModel
 from guepard.engine.resources import Resources
-from guepard.engine.warmup import Timing, Warmup, warm_up
+from guepard.engine.warmup import Warmup, warm_up
 
 log = logging.getLogger(__name__)
-
-# Below these a hand-over to a thread costs more than it frees: one row, and what a full batch may hold the loop for.
-_INLINE_ONE_NS = 150_000
-_INLINE_FULL_NS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +52,14 @@ def load_version(
         profile=resources.profile,
         cache=resources.cache,
     )
+    loading = _Loading(definition, version, source, resources)
     try:
-        backend = get_backend(definition.backend, path)
-        if definition.inputs and backend.name != "identity":
-            raise LoadError(
-                f"inputs are declared, but the {backend.name} backend reads them from the model; remove them"
-            )
-        model = backend.load(source)
         try:
-            loaded = _settle(definition, version, model, resources, started)
+            loaded = loading.run(started)
             if replaces is not None:
                 _check_replacement(replaces, loaded.config)
         except BaseException:
-            model.close()
+            loading.undo()
             raise
     except LoadError:
         raise
@@ -80,6 +72,11 @@ def load_version(
     return loaded
 
 
+def _check_inputs(definition: ModelDefinition, backend: str) -> None:
+    if definition.inputs and backend != "identity":
+        raise LoadError(f"inputs are declared, but the {backend} backend reads them from the model; remove them")
+
+
 def _check_replacement(old: ModelConfig, new: ModelConfig) -> None:
     if old.warmed_up and not new.warmed_up:
         raise LoadError("the new version refuses every warm-up sample, and the one that serves does not")
@@ -88,44 +85,90 @@ def _check_replacement(old: ModelConfig, new: ModelConfig) -> None:
         raise LoadError(f"callers of the version that serves would fail: {broken}; unload the model first to change it")
 
 
-def _settle(
-    definition: ModelDefinition, version: str, model: LoadedModel, resources: Resources, started: int
-) -> LoadedVersion:
-    policy = definition.policy
-    description = model.description
-    _check_outputs(description)
-    first = model.executor()
-    warmup = warm_up(definition.name, first, description, description.max_batch_size)
-    if description.max_batch_size and not description.batch_verified and not warmup.rows_independent:
-        description = _without_batches(description)
-    execution = _execution(policy.instance_group.execution, description, warmup.timing)
-    count = policy.instance_group.count or _instance_count(execution, description, resources.cpus)
-    executors = [first]
-    for _ in range(count - 1):
-        executor = model.executor()
-        warm_up(definition.name, executor, description, 1)
-        executors.append(executor)
-    config = ModelConfig(
-        name=definition.name,
-        version=version,
-        platform=description.platform,
-        backend=description.backend,
-        inputs=description.inputs,
-        outputs=description.outputs,
-        max_batch_size=description.max_batch_size,
-        instance_count=count,
-        execution=execution,
-        dynamic_batching=policy.dynamic_batching,
-        timeout=policy.timeout,
-        max_concurrency=policy.max_concurrency,
-        idempotent=description.idempotent,
-        decoupled=description.decoupled,
-        warmed_up=warmup.timing is not None,
-        batch_target=_batch_target(policy, description, warmup),
-        parameters=policy.parameters,
-        request_parameters=policy.request_parameters,
-    )
-    return LoadedVersion(config, model, tuple(executors), perf_counter_ns() - started)
+class _Loading:
+    """One load: opens the model, in this process or in one of its own, and settles how it is served."""
+
+    def __init__(self, definition: ModelDefinition, version: str, source: ModelSource, resources: Resources) -> None:
+        self._definition = definition
+        self._policy = definition.policy
+        self._version = version
+        self._source = source
+        self._resources = resources
+        self._model: LoadedModel | None = None
+
+    def undo(self) -> None:
+        """Let go of what was loaded."""
+        model, self._model = self._model, None
+        if model is not None:
+            model.close()
+
+    def run(self, started: int) -> LoadedVersion:
+        """`started`: when the load began, by perf_counter_ns."""
+        policy, resources = self._policy, self._resources
+        group = policy.instance_group
+        model, first, warmup = self._open(in_process=group.execution == "process")
+        choice = self._choose(model, warmup)
+        if choice.execution == "process" and group.execution != "process":
+            self.undo()
+            model, first, warmup = self._open(in_process=True)
+        description = model.description
+        if description.max_batch_size and not description.batch_verified and not warmup.rows_independent:
+            description = _without_batches(description)
+        count = group.count or _instance_count(choice.execution, description, resources.cpus)
+        executors = [first]
+        for _ in range(count - 1):
+            executor = model.executor()
+            warm_up(self._definition.name, executor, description, 1)
+            executors.append(executor)
+        config = ModelConfig(
+            name=self._definition.name,
+            version=self._version,
+            platform=description.platform,
+            backend=description.backend,
+            inputs=description.inputs,
+            outputs=description.outputs,
+            max_batch_size=description.max_batch_size,
+            instance_count=count,
+            execution=choice.execution,
+            execution_reason=choice.reason,
+            dynamic_batching=policy.dynamic_batching,
+            timeout=policy.timeout,
+            max_concurrency=policy.max_concurrency,
+            idempotent=description.idempotent,
+            decoupled=description.decoupled,
+            warmed_up=warmup.timing is not None,
+            batch_target=_batch_target(policy, description, warmup),
+            parameters=policy.parameters,
+            request_parameters=policy.request_parameters,
+        )
+        return LoadedVersion(config, model, tuple(executors), perf_counter_ns() - started)
+
+    def _open(self, *, in_process: bool) -> tuple[LoadedModel, Executor, Warmup]:
+        definition = self._definition
+        if in_process:
+            group = self._policy.instance_group
+            count = group.count or self._resources.cpus
+            limit = group.memory_limit_bytes or self._resources.memory_bytes // (2 * count)
+            model: LoadedModel = ProcessModel(self._source, definition.backend, group.timeout_ns, limit)
+            self._model = model
+            _check_inputs(definition, model.description.backend)
+        else:
+            backend = get_backend(definition.backend, self._source.path)
+            _check_inputs(definition, backend.name)
+            self._model = model = backend.load(self._source)
+        description = model.description
+        _check_outputs(description)
+        first = model.executor()
+        return model, first, warm_up(definition.name, first, description, description.max_batch_size)
+
+    def _choose(self, model: LoadedModel, warmup: Warmup) -> ExecutionChoice:
+        return choose_execution(
+            self._policy.instance_group.execution,
+            model.description,
+            warmup.timing,
+            warmup.hold,
+            may_move=self._source.model_class is None,
+        )
 
 
 def _check_outputs(description: ModelDescription) -> None:
@@ -160,17 +203,6 @@ def _without_batches(description: ModelDescription) -> ModelDescription:
     )
 
 
-def _execution(asked: Execution | Literal["auto"], description: ModelDescription, timing: Timing | None) -> Execution:
-    """Where the model runs. Python code is never put on the loop unasked: it may block where a sample did not."""
-    if description.decoupled:
-        return "thread"
-    if asked != "auto":
-        return asked
-    if not description.releases_gil or timing is None:
-        return "thread"
-    return "inline" if timing.one <= _INLINE_ONE_NS and timing.full <= _INLINE_FULL_NS else "thread"
-
-
 def _instance_count(execution: Execution, description: ModelDescription, cpus: int) -> int:
     """One, or for engines that run beside Python as many as there are CPUs: each takes one thread."""
-    return cpus if execution == "thread" and description.releases_gil else 1
+    return cpus if execution != "inline" and description.releases_gil else 1

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic_ns, time
 
 from guepard.backends.base import Executor, LoadedModel, Outputs
@@ -21,14 +21,17 @@ from guepard.core.errors import (
 )
 from guepard.core.model_config import ModelConfig
 from guepard.core.phases import BatchStamps
-from guepard.core.reasons import FailureReason
+from guepard.core.reasons import FailureReason, LossReason
 from guepard.core.request import InferenceRequest, RequestState
 from guepard.core.response import InferenceResponse
 from guepard.core.scheduler import Scheduler
 from guepard.engine.background import in_thread
 from guepard.engine.execution import Outcome
 from guepard.engine.instance import InlineInstance, Instance, ThreadInstance
+from guepard.engine.processes.executor import ProcessExecutor
+from guepard.engine.processes.instance import ProcessInstance
 from guepard.engine.signature import Signature
+from guepard.engine.warmup import warm_up
 from guepard.telemetry.request_trace import RequestTrace
 from guepard.telemetry.statistics import ModelStatistics
 
@@ -68,7 +71,8 @@ class ServedModel:
         self.load_duration_ns = load_duration_ns
         self.loaded_at = time()  # seconds since the epoch
         self._trace = trace
-        self.accepts = True
+        self._is_closed = False
+        self._is_down = False  # no instance runs, and none could be started
         self.ailment: str | None = None  # why the model is not fit, by its own word
         self._model = model
         self._signature = Signature(config)
@@ -81,11 +85,10 @@ class ServedModel:
             release=self._release,
         )
         inline = config.execution == "inline"
-        self._idle: list[Instance] = [
-            InlineInstance(executor, config, self) if inline else ThreadInstance(executor, config, self, post, number)
-            for number, executor in enumerate(executors)
-        ]
+        self._post = post
+        self._idle: list[Instance] = [self._instance(executor, number) for number, executor in enumerate(executors)]
         self._instances: tuple[Instance, ...] = tuple(self._idle)
+        self._ailing: dict[Instance, str] = {}  # instances that are being mended, and what is known of why they are not
         self._executing: dict[int, Batch] = {}
         self._watch = DeadlineWatch(scheduler, self._alive, self._expire)
         # An inline model without a delay answers within the turn of the loop, so that no timer could come sooner.
@@ -96,13 +99,18 @@ class ServedModel:
 
     # Requests
 
+    @property
+    def accepts(self) -> bool:
+        """Whether requests are taken in."""
+        return not (self._is_closed or self._is_down)
+
     def infer(self, request: InferenceRequest) -> None:
         """Answer `request` through its sender: at once for an error or a fast model, else later."""
         timeout = request.timeout_ns or self._default_timeout
         request.deadline = request.request_start + (timeout if timeout < self._max_timeout else self._max_timeout)
         try:
-            if not self.accepts:
-                raise NotReady(f"model {self.config.name!r} is being unloaded", retry_after_ms=1_000)
+            if self._is_closed or self._is_down:
+                raise self._not_ready()
             self._signature.bind(request)
             if request.rows > self._max_batch_size > 0:
                 if self.config.decoupled:
@@ -142,6 +150,35 @@ class ServedModel:
     @property
     def executing(self) -> int:
         return sum(len(batch.requests) for batch in self._executing.values())
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether requests can be answered, as far as is known."""
+        return self.ailment is None and len(self._ailing) < len(self._instances)
+
+    @property
+    def losses(self) -> Mapping[LossReason, int]:
+        """How many processes of its instances were lost, by why."""
+        counts = dict.fromkeys(LossReason, 0)
+        for process in self.processes:
+            for reason, count in process.losses.items():
+                counts[reason] += count
+        return counts
+
+    @property
+    def processes(self) -> list[ProcessExecutor]:
+        """Those that its instances run in; none unless its execution is `process`."""
+        return [instance.process for instance in self._instances if isinstance(instance, ProcessInstance)]
+
+    def _instance(self, executor: Executor, number: int) -> Instance:
+        if self.config.execution == "inline":
+            return InlineInstance(executor, self.config, self)
+        if isinstance(executor, ProcessExecutor):
+            return ProcessInstance(executor, self.config, self, self._post, number, self._prepare)
+        return ThreadInstance(executor, self.config, self, self._post, number)
+
+    def _prepare(self, executor: ProcessExecutor) -> None:
+        warm_up(self.config.name, executor, executor.description, 1)
 
     # Batches out to the instances
 
@@ -218,8 +255,47 @@ class ServedModel:
 
     def _free(self, instance: Instance, batch: Batch, busy_ns: int) -> None:
         self._executing.pop(id(batch), None)
+        if instance.is_fit:
+            self._idle.append(instance)
+            self._batcher.instance_freed(batch, busy_ns)
+        else:
+            self._batcher.batch_ended(batch, busy_ns)
+            self._mend(instance)
+
+    # Instances that are lost and come back
+
+    def instance_lost(self, instance: Instance) -> None:
+        """One that executes meets its loss by itself."""
+        if instance in self._idle and not instance.is_fit:
+            self._idle.remove(instance)
+            self._batcher.instance_lost()
+            self._mend(instance)
+
+    def _mend(self, instance: Instance) -> None:
+        self._ailing[instance] = ""
+        instance.mend()
+
+    def instance_mended(self, instance: Instance) -> None:
+        if self._ailing.pop(instance, None) is None:
+            return  # closed meanwhile
+        self._is_down = False
         self._idle.append(instance)
-        self._batcher.instance_freed(batch, busy_ns)
+        self._batcher.instance_mended()
+
+    def instance_down(self, instance: Instance, reason: str) -> None:
+        """With no instance left, whoever waits or comes is told so at once."""
+        if instance in self._ailing:
+            self._ailing[instance] = reason
+            if len(self._ailing) == len(self._instances) and all(self._ailing.values()):
+                self._is_down = True
+                self._fail_all(self._not_ready())
+
+    def _not_ready(self) -> NotReady:
+        name = self.config.name
+        if self._is_closed:
+            return NotReady(f"model {name!r} is being unloaded", retry_after_ms=1_000)
+        reason = next(iter(self._ailing.values()))
+        return NotReady(f"model {name!r} has no instance that runs: {reason}", retry_after_ms=1_000)
 
     # Requests that end without a result
 
@@ -244,6 +320,12 @@ class ServedModel:
         running = request.state is RequestState.EXECUTING
         self._give_up(request)
         self._fail(request, DeadlineExceeded(f"the deadline passed while {'running' if running else 'waiting'}"))
+
+    def _fail_all(self, error: GuepardError) -> None:
+        for request in list(self._alive()):
+            if not request.is_released:
+                self._give_up(request)
+                self._fail(request, error)
 
     def _give_up(self, request: InferenceRequest) -> None:
         if request.rows > self._max_batch_size > 0:
@@ -294,15 +376,13 @@ class ServedModel:
 
         A model that hangs in an execution keeps its memory: it cannot be closed under its own feet.
         """
-        self.accepts = False
+        self._is_closed = True
         self._watch.stop()
-        for request in list(self._alive()):
-            if not request.is_released:
-                self._give_up(request)
-                self._fail(request, NotReady(f"model {self.config.name!r} was unloaded", retry_after_ms=1_000))
+        self._fail_all(NotReady(f"model {self.config.name!r} was unloaded", retry_after_ms=1_000))
         # Front ends may hold on to this object for as long as a connection lives; the model's memory must not wait.
         instances, self._instances = self._instances, ()
         self._idle.clear()
+        self._ailing.clear()
         for instance in instances:
             instance.stop()
         await in_thread(f"close-{self.config.name}", lambda: self._let_go(instances))

@@ -16,6 +16,7 @@ from guepard.core.model_config import ModelDescription
 from guepard.core.request import InferenceRequest
 from guepard.core.response import NOBODY
 from guepard.core.tensor import Array, Tensor, TensorSpec, empty_array
+from guepard.engine.interpreter_hold import Hold, measure_hold
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +45,13 @@ class Warmup(NamedTuple):
 
     `paying_rows`: the smallest batch at which a row costs about as little as it ever does. For models that keep a core
     busy with a few rows larger batches cost nobody less, and make everybody wait longer.
+    `hold`: how long a full batch kept the interpreter from everybody else; None for engines, which let go of it.
     """
 
     timing: Timing | None
     rows_independent: bool | None
     paying_rows: int = 1
+    hold: Hold | None = None
 
 
 def warm_up(name: str, executor: Executor, description: ModelDescription, max_rows: int) -> Warmup:
@@ -68,7 +71,11 @@ def warm_up(name: str, executor: Executor, description: ModelDescription, max_ro
     batched = description.max_batch_size > 0 and (description.batch_verified or independent is True)
     sizes = [1, *[rows for rows in (*_TRIED_SIZES, max_rows) if 1 < rows <= max_rows]] if batched else [1]
     times = {rows: _fastest(executor, _samples(description, rows, size), description) for rows in sizes}
-    return Warmup(Timing(times[1], times[sizes[-1]]), independent, paying_rows(times))
+    hold = None
+    if description.backend == "python":
+        full = _samples(description, sizes[-1], size)
+        hold = measure_hold(lambda: _run(executor, full, description))
+    return Warmup(Timing(times[1], times[sizes[-1]]), independent, paying_rows(times), hold)
 
 
 def paying_rows(times: Mapping[int, int]) -> int:

@@ -60,6 +60,7 @@ def model_config(config: ModelConfig) -> dict[str, Any]:
         "guepard": {
             "max_concurrency": config.max_concurrency,
             "batch_target": config.filled_rows,
+            "execution_reason": config.execution_reason,
             "timeout_ms": {
                 "default": config.timeout.default_ns // MILLISECOND,
                 "max": config.timeout.max_ns // MILLISECOND,

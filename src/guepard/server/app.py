@@ -233,6 +233,8 @@ def _expose(registry: MetricsRegistry, served: ServedModel, serving: bool) -> No
         executing=lambda: served.executing,
         ready=lambda: served.accepts,
         load_duration_ns=lambda: served.load_duration_ns,
+        losses=lambda: served.losses,
+        process_memory=lambda: [process.memory_bytes for process in served.processes],
     )
     registry.add_model(name, version, served.statistics, gauges)
 

@@ -98,6 +98,13 @@ def _model_counters(models: Sequence[ModelSample]) -> Iterator[Metric]:
         (((m.name, m.version, reason), m.reading.releases[reason]) for m in models for reason in ReleaseReason),
     )
 
+    yield _counter(
+        "guepard_instance_restarts",
+        "Processes of instances that were lost and replaced, by why",
+        (*_MODEL, "reason"),
+        (((m.name, m.version, reason), count) for m in models for reason, count in m.losses.items()),
+    )
+
 
 def _model_histograms(models: Sequence[ModelSample]) -> Iterator[Metric]:
     yield _histogram(
@@ -152,6 +159,13 @@ def _model_gauges(models: Sequence[ModelSample]) -> Iterator[Metric]:
         "How long the last load took, warm-up included; 0 until it has ended",
         _MODEL,
         (((m.name, m.version), m.load_duration_ns / NANOSECONDS) for m in models),
+    )
+
+    yield _gauge(
+        "guepard_instance_memory_bytes",
+        "Memory that the process of an instance has of its own, mapped files left out",
+        (*_MODEL, "instance"),
+        (((m.name, m.version, str(number)), size) for m in models for number, size in enumerate(m.process_memory)),
     )
 
 

@@ -4,10 +4,11 @@ Recording and reading happen on the event loop's thread. Numbers that others hol
 are read through callables when somebody scrapes and cost nothing before.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from guepard.core.reasons import LossReason
 from guepard.telemetry.histogram import HistogramSnapshot, LatencyHistogram
 from guepard.telemetry.statistics import ModelReading, ModelStatistics
 
@@ -16,12 +17,18 @@ UNMATCHED = "unmatched"
 
 @dataclass(frozen=True, slots=True)
 class ModelGauges:
-    """Where the present state of one model version is read. `load_duration_ns` gives 0 until a load has ended."""
+    """Where the present state of one model version is read. `load_duration_ns` gives 0 until a load has ended.
+
+    `losses`: how many processes of its instances were lost, by why; `process_memory`: bytes of each that runs, as far
+    as they are its own.
+    """
 
     queue_depth: Callable[[], int]
     executing: Callable[[], int]
     ready: Callable[[], bool]
     load_duration_ns: Callable[[], int]
+    losses: Callable[[], Mapping[LossReason, int]]
+    process_memory: Callable[[], Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,8 @@ class ModelSample(NamedTuple):
     executing: int
     ready: bool
     load_duration_ns: int
+    losses: Mapping[LossReason, int]
+    process_memory: Sequence[int]
 
 
 class CallSample(NamedTuple):
@@ -105,6 +114,8 @@ class MetricsRegistry:
                     gauges.executing(),
                     gauges.ready(),
                     gauges.load_duration_ns(),
+                    gauges.losses(),
+                    gauges.process_memory(),
                 )
                 for (name, version), (statistics, gauges) in self._models.items()
             ),

@@ -12,7 +12,7 @@ from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
 from guepard.core.phases import PHASES
-from guepard.core.reasons import FailureReason, ReleaseReason
+from guepard.core.reasons import FailureReason, LossReason, ReleaseReason
 from guepard.telemetry.exposition import OPENMETRICS, PROMETHEUS_TEXT
 from guepard.telemetry.metrics import UNMATCHED, MetricsRegistry, ModelGauges, ServerGauges
 from guepard.telemetry.statistics import ModelStatistics
@@ -33,7 +33,12 @@ def registry() -> MetricsRegistry:
 def add_model(registry: MetricsRegistry, name: str = "m", version: str = "1") -> ModelStatistics:
     statistics = ModelStatistics(name, version)
     gauges = ModelGauges(
-        queue_depth=lambda: 3, executing=lambda: 2, ready=lambda: True, load_duration_ns=lambda: 1_500_000_000
+        losses=lambda: {LossReason.HUNG: 1},
+        process_memory=lambda: [1_000, 2_000],
+        queue_depth=lambda: 3,
+        executing=lambda: 2,
+        ready=lambda: True,
+        load_duration_ns=lambda: 1_500_000_000,
     )
     registry.add_model(name, version, statistics, gauges)
     return statistics

@@ -1,0 +1,31 @@
+"""How a session of ONNX Runtime is set up: the one place where its options are chosen.
+
+Source: ONNX Runtime, onnxruntime_session_options_config_keys.h and "Thread management" of its performance pages.
+"""
+
+from typing import Any
+
+import onnxruntime as ort
+
+from guepard.core.model_config import Profile
+
+_SILENT = 4  # severity FATAL: failures reach us as exceptions and are logged once, by us
+
+
+def session_options(threads: int, profile: Profile) -> Any:
+    """Options of a session whose executions use `threads` threads each, their caller's included."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _SILENT
+    # Spinning threads burn the CPU quota that decoding and other models need.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    return options
+
+
+def wide_options(cpus: int, profile: Profile) -> Any | None:
+    """Options of the session that takes the whole CPU budget for one execution; None where no such session pays."""
+    if cpus < 2 or profile == "low-memory":
+        return None
+    return session_options(cpus, profile)

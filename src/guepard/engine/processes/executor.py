@@ -1,0 +1,319 @@
+"""Runs batches in a process of its own, and gets a new one when that is lost. To the engine it is any executor."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from ctypes import c_char
+from typing import Any
+from weakref import finalize
+
+import numpy as np
+
+from guepard.backends.base import Inputs, ModelSource, Outputs
+from guepard.core.errors import ErrorCode, GuepardError, InputError, InstanceLost, LoadError, ModelError, Unsupported
+from guepard.core.model_config import SECOND, ModelDescription
+from guepard.core.reasons import LossReason
+from guepard.core.request import InferenceRequest
+from guepard.core.tensor import Array
+from guepard.engine.processes.carrier import Carrier, view_array
+from guepard.engine.processes.log_bridge import RemoteError
+from guepard.engine.processes.worker_process import WorkerProcess
+from guepard.memory.shared_arena import SharedView
+from guepard.memory.slab_pool import SlabPool
+from guepard.transport.channel import BadFrame, ChannelClosed
+from guepard.transport.frames import End, Execute, Failed, FromWorker, Item, More, Place, RequestNote, Result, Stop
+
+log = logging.getLogger(__name__)
+
+INPUT_LIMIT_BYTES = 2**30
+"""Of inputs in shared memory; what is beyond travels through the socket."""
+
+_HELD_LIMIT_BYTES = 2**26
+"""Of outputs that callers still look at in the process's memory; beyond, outputs are copied, so that a slow client
+never keeps an instance from its memory."""
+
+_MIN_TIMEOUT_NS = 5 * SECOND
+_TIMEOUT_FACTOR = 5
+_REMEMBERED = 256
+_PERCENTILE = 99
+
+_ERRORS: dict[str, type[GuepardError]] = {
+    ErrorCode.MODEL_ERROR.value: ModelError,
+    ErrorCode.UNSUPPORTED.value: Unsupported,
+}
+
+
+class ProcessExecutor:
+    """An executor whose model lives in a process.
+
+    When the process is lost, whoever waits gets InstanceLost, and the next execution begins with a new process; `mend`
+    brings that about beforehand. `on_loss` is called on another thread when a process was lost, at work or idle.
+
+    Raises: LoadError when the first process cannot load the model.
+    """
+
+    def __init__(
+        self,
+        source: ModelSource,
+        backend: str,
+        timeout_ns: int,
+        memory_limit_bytes: int,
+    ) -> None:
+        self.on_loss: Callable[[], None] = _nothing
+        self.losses: dict[LossReason, int] = dict.fromkeys(LossReason, 0)
+        self._source = source
+        self._backend = backend
+        self._timeout_ns = timeout_ns
+        self._memory_limit_bytes = memory_limit_bytes
+        self._durations: deque[int] = deque(maxlen=_REMEMBERED)
+        self._is_closed = False
+        self._begin()
+        self.description: ModelDescription = self._worker.description
+        self._takes_notes = self.description.backend == "python"
+        self._inputs = [spec.datatype.name for spec in self.description.inputs]
+
+    def _begin(self) -> None:
+        self._worker = WorkerProcess(self._source, self._backend, self._memory_limit_bytes, self._lost)
+        self.buffers = SlabPool(self._worker.inputs, limit_bytes=INPUT_LIMIT_BYTES)
+        self._carrier = Carrier(self._worker.inputs, self.buffers)
+        self._view = SharedView(self._worker.outputs.descriptor)
+        self._returned: deque[tuple[int, int]] = deque()
+        self._held_bytes = 0
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the process was given up, or is to be replaced."""
+        return self._worker.is_lost
+
+    @property
+    def fate(self) -> str:
+        """What became of the process that was lost."""
+        return self._worker.fate
+
+    @property
+    def pid(self) -> int:
+        return self._worker.pid
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the process has of its own, as last seen."""
+        return self._worker.memory_bytes
+
+    def mend(self) -> None:
+        """Put a new process in the place of one that was lost. Raises: LoadError when it cannot load the model."""
+        if self._worker.is_lost and not self._is_closed:
+            self._worker.end()
+            self._begin()
+
+    def execute(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Outputs:
+        leases = self._send(inputs, requests, is_stream=False)
+        answer = self._receive()
+        leases.clear()
+        if not isinstance(answer, Result):
+            raise self._garbled(f"{type(answer).__name__} for the result of a batch")
+        return self._outputs(answer.outputs, answer.offset, answer.size_bytes, answer.ticket)
+
+    def execute_stream(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Iterator[Outputs]:
+        leases = self._send(inputs, requests, is_stream=True)
+        ended = False
+        try:
+            while True:
+                answer = self._receive()
+                if isinstance(answer, End):
+                    ended = True
+                    return
+                if not isinstance(answer, Item):
+                    raise self._garbled(f"{type(answer).__name__} for an item of a stream")
+                outputs = self._copies(answer)
+                self._watch(requests, leases)
+                yield outputs
+                self._tell(More())
+        except GuepardError:
+            ended = True
+            raise
+        finally:
+            if not ended:
+                self._end_stream()
+
+    def terminate(self) -> None:
+        """Not here: the model may ask whether its requests are cancelled."""
+
+    def health(self) -> None:
+        self._worker.health()
+
+    def trim(self) -> None:
+        self._worker.trim()
+
+    def abandon(self) -> None:
+        """End the process by force. From any thread: whoever waits for it gets InstanceLost, and no other takes its
+        place."""
+        self._is_closed = True
+        self._worker.abandon()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._worker.end()
+
+    # One batch
+
+    def _send(self, inputs: Inputs, requests: Sequence[InferenceRequest], *, is_stream: bool) -> list[memoryview]:
+        """Hand a batch to the process. Returns what must live until it has answered."""
+        self._mend_now()
+        leases: list[memoryview] = []
+        places = tuple(
+            [
+                None if array is None else self._carrier.place(datatype, array, leases)
+                for datatype, array in zip(self._inputs, inputs, strict=True)
+            ]
+        )
+        flags, offset = self._carrier.flags(len(requests))
+        leases.append(flags)
+        try:
+            frame = Execute(places, self._notes(requests), offset, self._take_returned(), is_stream)
+            self._watch(requests, leases)
+            self._tell(frame)
+        except (TypeError, OverflowError) as error:
+            self._worker.rest()
+            raise InputError(f"parameters: a value cannot be handed to the model's process ({error})") from None
+        return leases
+
+    def _mend_now(self) -> None:
+        """As `mend`. Raises: InstanceLost instead of LoadError."""
+        if self._worker.is_lost:
+            try:
+                self.mend()
+            except LoadError as error:
+                raise InstanceLost(f"model {self._source.name!r} has no process to run in: {error}") from None
+
+    def _notes(self, requests: Sequence[InferenceRequest]) -> tuple[RequestNote, ...]:
+        if not self._takes_notes:
+            return tuple([RequestNote(request.rows, request.deadline) for request in requests])
+        return tuple(
+            [
+                RequestNote(
+                    request.rows, request.deadline, request.id, dict(request.parameters), request.requested_outputs
+                )
+                for request in requests
+            ]
+        )
+
+    def _watch(self, requests: Sequence[InferenceRequest], leases: list[memoryview]) -> None:
+        flags = leases[-1]
+
+        def look() -> None:
+            for index, request in enumerate(requests):
+                if request.is_released:
+                    flags[index] = 1
+
+        self._worker.watch(self.timeout_ns, look)
+
+    @property
+    def timeout_ns(self) -> int:
+        """How long a batch may take: as configured, or the larger of 5 s and 5 times the 99th percentile."""
+        if self._timeout_ns:
+            return self._timeout_ns
+        if not self._durations:
+            return _MIN_TIMEOUT_NS
+        return max(_MIN_TIMEOUT_NS, _TIMEOUT_FACTOR * int(np.percentile(self._durations, _PERCENTILE)))
+
+    def _tell(self, frame: Execute | More | Stop) -> None:
+        try:
+            self._worker.data.send(frame)
+        except ChannelClosed:
+            raise self._worker.lost() from None
+
+    def _receive(self) -> FromWorker:
+        """The next answer, of whatever kind. Raises: what the model raised, InstanceLost."""
+        worker = self._worker
+        try:
+            answer = worker.data.receive()
+        except ChannelClosed:
+            self._durations.append(worker.rest())  # one that was too slow makes us more patient
+            raise worker.lost() from None
+        except BadFrame as error:
+            raise self._garbled(str(error)) from None
+        self._durations.append(worker.rest())
+        if isinstance(answer, Failed):
+            raise self._failure(answer)
+        return answer
+
+    def _failure(self, failed: Failed) -> GuepardError:
+        if failed.code == ErrorCode.INVALID_ARGUMENT.value:
+            return InputError(failed.message, row=failed.row)
+        message = failed.message or f"model {self._source.name!r} failed: {failed.kind}"
+        error = _ERRORS.get(failed.code, ModelError)(message)
+        if failed.traceback:
+            error.__cause__ = RemoteError(failed.traceback.rstrip())
+        return error
+
+    def _garbled(self, what: str) -> InstanceLost:
+        self._worker.rest()
+        self._worker.give_up(LossReason.GARBLED, f"wrote over its socket ({what})")
+        return self._worker.lost()
+
+    def _end_stream(self) -> None:
+        """The caller wants no more: wait for the model's generator to be closed."""
+        try:
+            self._tell(Stop())
+            while not isinstance(self._receive(), End):
+                pass
+        except GuepardError as error:
+            log.warning("model %s: closing a stream: %s", self._source.name, error)
+
+    # Outputs in the process's memory
+
+    def _outputs(self, places: tuple[Place, ...], offset: int, size_bytes: int, ticket: int) -> Outputs:
+        """The outputs, as views whose memory the process has again when nobody looks at them any more."""
+        memory: Any = b""
+        if size_bytes:
+            memory = self._view_of(offset, size_bytes)
+            if self._held_bytes + size_bytes > _HELD_LIMIT_BYTES:
+                memory = bytearray(memory)
+                self._returned.append((ticket, 0))
+            else:
+                memory = (c_char * size_bytes).from_buffer(memory)
+                self._held_bytes += size_bytes
+                finalize(memory, self._returned.append, (ticket, size_bytes)).atexit = False
+        return self._arrays(places, memory)
+
+    def _copies(self, item: Item) -> Outputs:
+        memory = bytearray(self._view_of(item.offset, item.size_bytes)) if item.size_bytes else b""
+        return self._arrays(item.outputs, memory)
+
+    def _view_of(self, offset: int, size_bytes: int) -> memoryview:
+        try:
+            return self._view.view(offset, size_bytes)
+        except ValueError as error:
+            raise self._garbled(str(error)) from None
+
+    def _arrays(self, places: tuple[Place, ...], memory: Any) -> list[Array]:
+        if len(places) != len(self.description.outputs):
+            raise self._garbled(f"{len(places)} outputs instead of {len(self.description.outputs)}")
+        whole = memoryview(memory).cast("B")
+        arrays = []
+        for place in places:
+            part: bytes | memoryview = place.data
+            if place.offset >= 0:
+                part = whole[place.offset : place.offset + place.size_bytes]
+            try:
+                arrays.append(view_array(place, part))
+            except BadFrame as error:
+                raise self._garbled(str(error)) from None
+            arrays[-1].flags.writeable = False
+        return arrays
+
+    def _take_returned(self) -> tuple[int, ...]:
+        tickets = []
+        while self._returned:
+            ticket, size_bytes = self._returned.popleft()
+            self._held_bytes -= size_bytes
+            tickets.append(ticket)
+        return tuple(tickets)
+
+    def _lost(self, loss: LossReason) -> None:
+        self.losses[loss] += 1
+        self.on_loss()
+
+
+def _nothing() -> None:
+    pass

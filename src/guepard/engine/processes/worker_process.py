@@ -1,0 +1,286 @@
+"""A process instance as the server sees it: started, watched, and given up when it cannot be relied on."""
+
+import json
+import logging
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from signal import Signals
+from time import monotonic_ns
+
+from guepard.backends.base import ModelSource
+from guepard.core.errors import InstanceLost, LoadError
+from guepard.core.model_config import ModelDescription
+from guepard.core.reasons import LossReason
+from guepard.engine.processes import log_bridge
+from guepard.engine.processes.process_state import ProcessState
+from guepard.engine.processes.source import pack
+from guepard.memory.shared_arena import SharedArena
+from guepard.transport.channel import BadFrame, Channel, ChannelClosed
+from guepard.transport.frames import AskHealth, FromWorker, Health, Load, Loaded, Record, Refused, Trim
+
+log = logging.getLogger(__name__)
+
+_LOOK_S = 0.2
+_LOOKS_STOPPED = 2  # a debugger or profiler that looks in stops a process for less
+_HARD_EXCESS = 1.5  # of the memory limit: from here on a batch is not waited for
+_HEALTH_TIMEOUT_S = 4.0
+_UNLOAD_S = 5.0
+_FATE_S = 1.0  # from the end of a process to when we know what became of it
+
+# The interpreter finds what the server finds, wherever that was told to look.
+_START = "import sys, json; sys.path[:] = json.loads(sys.argv.pop(1)); from guepard.engine.processes.worker import main"
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+class WorkerProcess:
+    """One process with one copy of a model, loaded.
+
+    `on_loss` is called once, on a thread of this object's own, when the process was given up or is to be replaced; from
+    then on `loss` says why and `fate` in what words. `memory_limit_bytes` 0: it may grow as it likes.
+
+    Raises: LoadError when the model cannot be loaded there.
+    """
+
+    def __init__(
+        self, source: ModelSource, backend: str, memory_limit_bytes: int, on_loss: Callable[[LossReason], None]
+    ) -> None:
+        self.loss: LossReason | None = None
+        self.fate = ""
+        self.memory_bytes = 0
+        self.inputs = SharedArena.create(f"guepard-{source.name}-in")
+        self.outputs = SharedArena.create(f"guepard-{source.name}-out")
+        self._name = source.name
+        self._memory_limit_bytes = memory_limit_bytes
+        self._on_loss = on_loss
+        self._healths: SimpleQueue[Health | None] = SimpleQueue()
+        self._losing = threading.Lock()
+        self._is_ending = False
+        self._is_retired = False
+        self._is_loaded = False
+        # What the batch that runs now is watched by: when it began, how long it may take, and what to do at each look.
+        self._since = 0
+        self._limit_ns = 0
+        self._look: Callable[[], None] = _nothing
+        data, theirs = socket.socketpair()
+        control, their_control = socket.socketpair()
+        self.data: Channel[FromWorker] = Channel(data, FromWorker)
+        self._control: Channel[FromWorker] = Channel(control, FromWorker)
+        with theirs, their_control:
+            descriptors = (theirs.fileno(), their_control.fileno(), self.inputs.descriptor, self.outputs.descriptor)
+            self._process = _start(descriptors, self.outputs.is_sealed, source.threads)
+        self.pid = self._process.pid
+        self._state = ProcessState(self.pid)
+        self._watcher = threading.Thread(target=self._watch, name=f"{source.name}-watch", daemon=True)
+        self._watcher.start()
+        try:
+            self.description = self._load(source, backend)
+            self._is_loaded = True
+        except BaseException:
+            self.end()
+            raise
+
+    @property
+    def is_lost(self) -> bool:
+        return self.loss is not None
+
+    def watch(self, limit_ns: int, look: Callable[[], None]) -> None:
+        """A batch begins: give the process up after `limit_ns`, and call `look` now and then until `rest`."""
+        self._limit_ns = limit_ns
+        self._look = look
+        self._since = monotonic_ns()
+
+    def rest(self) -> int:
+        """The batch has ended. Returns how long it took, in nanoseconds."""
+        since, self._since = self._since, 0
+        self._look = _nothing
+        return monotonic_ns() - since
+
+    def lost(self) -> InstanceLost:
+        """The error of whoever was waiting for a process that was given up."""
+        self._watcher.join(_FATE_S)  # which knows why, in a moment
+        if self._watcher.is_alive():
+            self.give_up(LossReason.GARBLED, "closed its socket")
+            self._watcher.join(_UNLOAD_S)
+        return InstanceLost(f"model {self._name!r} failed: its process {self.fate or 'ended'}")
+
+    def give_up(self, loss: LossReason, fate: str) -> None:
+        """End the process by force: it cannot be relied on. The first reason counts."""
+        with self._losing:
+            if self.loss is None:
+                self.loss = loss
+                self.fate = fate
+        self._process.kill()
+
+    def _retire(self, loss: LossReason, fate: str) -> None:
+        """Let it end what it does, and have another take its place."""
+        with self._losing:
+            if self.loss is not None:
+                return
+            self.loss = loss
+            self.fate = fate
+        self._is_retired = True
+        self._on_loss(loss)
+
+    def health(self) -> None:
+        """Raises: RemoteAilment when the model's own check raised; TimeoutError; InstanceLost."""
+        while not self._healths.empty():  # what came too late for whoever asked
+            self._healths.get_nowait()
+        try:
+            self._control.send(AskHealth())
+            answer = self._healths.get(timeout=_HEALTH_TIMEOUT_S)
+        except Empty:
+            raise TimeoutError("the model's health check did not return") from None
+        except ChannelClosed:
+            answer = None
+        if answer is None:
+            raise self.lost()
+        if answer.ailment is not None:
+            raise RemoteAilment(*answer.ailment)
+
+    def trim(self) -> None:
+        try:
+            self._control.send(Trim())
+        except ChannelClosed:
+            return  # whoever watches it sees to that
+
+    def abandon(self) -> None:
+        """End it by force, whatever it does: nobody wants it any more."""
+        self._is_ending = True
+        self._process.kill()
+
+    def end(self) -> None:
+        """Let the model unload, for some seconds, then end the process. Blocks until it is gone."""
+        self._is_ending = True
+        self.data.close()
+        try:
+            self._process.wait(_UNLOAD_S if self.loss in (None, LossReason.MEMORY) else 0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._watcher.join(_UNLOAD_S)
+        self._control.close()
+
+    def _load(self, source: ModelSource, backend: str) -> ModelDescription:
+        try:
+            self.data.send(Load(backend, pack(source)))
+            answer = self.data.receive()
+        except (ChannelClosed, BadFrame):
+            raise LoadError(f"its process {self._fate_at_load()}") from None
+        if isinstance(answer, Refused):
+            raise LoadError(answer.reason)
+        if not isinstance(answer, Loaded):
+            raise LoadError("its process answered something else than that it has loaded the model")
+        return answer.description
+
+    def _fate_at_load(self) -> str:
+        self._watcher.join(_UNLOAD_S)
+        return f"{self.fate or 'ended'} while it loaded the model"
+
+    # The watch
+
+    def _watch(self) -> None:
+        """Until the process has gone: pass on its log, look at it, and give it up when it must be."""
+        poll = select.poll()
+        poll.register(self._control.fileno(), select.POLLIN)
+        stopped = 0
+        while True:
+            try:
+                if self._control.has_frame or poll.poll(_LOOK_S * 1_000):
+                    self._take(self._control.receive())
+                    continue
+            except ChannelClosed:
+                break
+            except BadFrame as error:
+                self.give_up(LossReason.GARBLED, f"wrote over its socket ({error})")
+                break
+            stopped = stopped + 1 if self._state.is_stopped() else 0
+            if stopped >= _LOOKS_STOPPED:
+                self.give_up(LossReason.STOPPED, "was stopped and did not go on")
+            self._look_at_time()
+            self._look_at_memory()
+        self._find_fate()
+        self.data.close()  # wakes whoever waits for an answer
+        self._healths.put(None)
+        if self.loss is not None and self._is_loaded and not self._is_ending and not self._is_retired:
+            self._on_loss(self.loss)
+
+    def _take(self, frame: FromWorker) -> None:
+        if isinstance(frame, Record):
+            log_bridge.write(frame)
+        elif isinstance(frame, Health):
+            self._healths.put(frame)
+
+    def _look_at_time(self) -> None:
+        since = self._since
+        if since:
+            self._look()
+            elapsed_ns = monotonic_ns() - since
+            if elapsed_ns > self._limit_ns:
+                self.give_up(LossReason.HUNG, f"did not answer within {self._limit_ns / 1e9:.3g} s (instance_timeout)")
+
+    def _look_at_memory(self) -> None:
+        self.memory_bytes = self._state.private_bytes()
+        limit = self._memory_limit_bytes
+        if not limit or self.memory_bytes <= limit:
+            return
+        size, most = self.memory_bytes >> 20, limit >> 20
+        fate = f"had grown to {size} MiB, beyond its memory_limit of {most} MiB"
+        if self.memory_bytes > limit * _HARD_EXCESS:
+            self.give_up(LossReason.MEMORY, fate)
+        elif self.loss is None:
+            self._retire(LossReason.MEMORY, fate)
+
+    def _find_fate(self) -> None:
+        """Give it up for what it did itself, unless we did it."""
+        try:
+            code = self._process.wait(_UNLOAD_S if self._is_ending else _FATE_S)
+        except subprocess.TimeoutExpired:  # it has closed its socket and goes on
+            self.give_up(LossReason.GARBLED, "closed its socket")
+            return
+        with self._losing:
+            if self.loss is None and not self._is_ending:
+                self.loss = LossReason.EXITED
+                self.fate = f"was killed by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
+
+
+class RemoteAilment(Exception):
+    """What the model's `health` raised in its process: the type and the text of it."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(f"{kind}: {text}")
+        self.kind = kind
+
+
+def _nothing() -> None:
+    pass
+
+
+def _start(descriptors: tuple[int, ...], is_sealed: bool, threads: int) -> subprocess.Popen[bytes]:
+    environment = dict(os.environ)
+    for variable in _THREAD_VARIABLES:
+        environment.setdefault(variable, str(threads))
+    level = logging.getLogger().getEffectiveLevel()
+    arguments = [*descriptors, int(is_sealed), level]
+    try:
+        return subprocess.Popen(  # noqa: S603
+            [sys.executable, "-c", f"{_START}; main(sys.argv[1:])", json.dumps(sys.path), *map(str, arguments)],
+            env=environment,
+            pass_fds=descriptors,
+            stdin=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C is the server's to handle
+        )
+    except OSError as error:
+        raise LoadError(f"no process could be started for it: {error.strerror}") from None
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"
