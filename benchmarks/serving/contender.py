@@ -1,17 +1,18 @@
 """Servers under test, each started as its own process and ended by its own id."""
 
 import http.client
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 
 BIN = Path(sys.executable).parent
 READY_PATH = "/v2/health/ready"
@@ -42,14 +43,21 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def guepard(*models: str, prefix: Sequence[str] = (), grpc: bool = False) -> Iterator[Contender]:
-    """`guepard serve`, its log in a file; `prefix` is a command to run it under."""
+def guepard(
+    *models: str, prefix: Sequence[str] = (), grpc: bool = False, config: Mapping[str, object] | None = None
+) -> Iterator[Contender]:
+    """`guepard serve`, its log in a file; `prefix` is a command to run it under, `config` a guepard.yaml."""
     http_port, metrics_port, grpc_port = free_ports(3)
     ports = ["--http-port", str(http_port), "--metrics-port", str(metrics_port)]
     ports += ["--grpc-port", str(grpc_port) if grpc else "none"]
-    command = [*prefix, str(BIN / "guepard"), "serve", *models, *ports]
-    with _running("guepard", command, lambda: _is_ready(http_port)) as (pid, started_in_s):
-        yield Contender("guepard", pid, http_port, started_in_s, grpc_port if grpc else 0)
+    with NamedTemporaryFile("w", suffix=".yaml") as file:
+        if config is not None:
+            json.dump(config, file)  # which is YAML as well
+            file.flush()
+            ports += ["--config", file.name]
+        command = [*prefix, str(BIN / "guepard"), "serve", *models, *ports]
+        with _running("guepard", command, lambda: _is_ready(http_port)) as (pid, started_in_s):
+            yield Contender("guepard", pid, http_port, started_in_s, grpc_port if grpc else 0)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.serving import environment, generator, grpc_overhead, large_answer, minilm, overhead, startup
+from benchmarks.serving import environment, generator, grpc_overhead, large_answer, overhead, real_model, startup
 from benchmarks.serving.effort import FULL, QUICK
 from benchmarks.serving.report import table, write_json
 
@@ -16,7 +16,7 @@ QUESTIONS = {
     "startup": startup.measure,
     "overhead": overhead.measure,
     "grpc": grpc_overhead.measure,
-    "minilm": minilm.measure,
+    **real_model.QUESTIONS,
     "large_answer": large_answer.measure,
     "generator": generator.measure,
 }

@@ -1,4 +1,6 @@
-"""How much of the raw engine does a real model keep behind the server? FP32 MiniLM, 128 tokens, binary tensors.
+"""How much of the raw engine does a real model keep behind the server? FP32, binary tensors.
+
+MiniLM with 128 tokens, ResNet-50 with an image of 224 x 224; on threads of the server, and in processes of their own.
 
 In each round the raw engine (at each batch size) and Guepard (at each number of connections) take turns. A round's
 ratio is Guepard's rate over the engine's in the same round, at the batch size that is best over all rounds; the median
@@ -6,23 +8,24 @@ of the rounds is told. Nothing is pinned: both sides may use every core, and wha
 """
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
-from benchmarks.models import MINILM
+from benchmarks.models import MINILM, RESNET50, ReferenceModel
 from benchmarks.serving import contender, raw_engine
 from benchmarks.serving.effort import Effort
 from benchmarks.serving.load import run_load
 from benchmarks.serving.payload import binary_payload
 from benchmarks.serving.process import Observation, observe_quietly
-from benchmarks.serving.report import Answer, Figure, at_least, at_most
+from benchmarks.serving.report import Answer, Figure, Target, at_least, at_most
 from benchmarks.serving.sample import LoadSample, sample_load
 
 BATCH_SIZES = (1, 4, 8)
 CONNECTIONS = (8, 32, 64)
-BEST_TARGET = at_least(97)
-FEW_CONNECTIONS, FEW_TARGET = 8, at_least(90)
+FEW_CONNECTIONS = 8
 WARM_UP_SECONDS = 2
 
 
@@ -48,33 +51,63 @@ class Round:
         return [one.as_dict() for one in self.engine.values()] + [one.as_dict() for one in self.served.values()]
 
 
-def measure(effort: Effort) -> Answer:
-    payload = binary_payload(MINILM)
-    with contender.guepard(f"{MINILM.name}={MINILM.path()}") as server:
-        raw_engine.check_answer(MINILM, server.port, payload)
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One model in one kind of execution, and the least of the engine's rate that it is to keep."""
+
+    question: str
+    model: ReferenceModel
+    execution: str
+    best: Target
+    at_few: Target
+
+    @property
+    def label(self) -> str:
+        return f"{self.model.name}, {self.execution}"
+
+
+SUBJECTS = (
+    Subject("minilm", MINILM, "thread", at_least(97), at_least(90)),
+    Subject("minilm_process", MINILM, "process", at_least(95), at_least(90)),
+    Subject("resnet50", RESNET50, "thread", at_least(97), at_least(90)),
+    Subject("resnet50_process", RESNET50, "process", at_least(95), at_least(90)),
+)
+
+
+def measure(subject: Subject, effort: Effort) -> Answer:
+    model = subject.model
+    payload = binary_payload(model)
+    config = {
+        "models": [{"name": model.name, "path": str(model.path()), "instance_group": {"execution": subject.execution}}]
+    }
+    with contender.guepard(config=config) as server:
+        raw_engine.check_answer(model, server.port, payload)
         run_load(server.port, payload, FEW_CONNECTIONS, WARM_UP_SECONDS)
         rounds = []
         for turn in range(effort.rounds):
-            print(f"minilm: round {turn + 1}", file=sys.stderr, flush=True)
+            print(f"{subject.label}: round {turn + 1}", file=sys.stderr, flush=True)
             this = Round({}, {})
             for batch_size, connections in zip(BATCH_SIZES, CONNECTIONS, strict=True):
-                this.engine[batch_size] = sample_engine(batch_size, effort.round_seconds)
+                this.engine[batch_size] = sample_engine(model, batch_size, effort.round_seconds)
                 this.served[connections] = sample_load(
                     "guepard", server, payload, connections, effort.round_seconds, steady=True
                 )
             rounds.append(this)
-    return Answer("minilm", figures(rounds), [sample for each in rounds for sample in each.samples()])
+    return Answer(subject.question, figures(subject, rounds), [sample for each in rounds for sample in each.samples()])
 
 
-def sample_engine(batch_size: int, seconds: int) -> EngineSample:
-    rate, seen = observe_quietly(lambda: raw_engine.measure(MINILM, batch_size, seconds))
+QUESTIONS: dict[str, Callable[[Effort], Answer]] = {subject.question: partial(measure, subject) for subject in SUBJECTS}
+
+
+def sample_engine(model: ReferenceModel, batch_size: int, seconds: int) -> EngineSample:
+    rate, seen = observe_quietly(lambda: raw_engine.measure(model, batch_size, seconds))
     return EngineSample(batch_size, rate, seen)
 
 
-def figures(rounds: list[Round]) -> list[Figure]:
+def figures(subject: Subject, rounds: list[Round]) -> list[Figure]:
     engine = {size: median(each.engine[size].inferences_per_second for each in rounds) for size in BATCH_SIZES}
     best_size = max(engine, key=engine.__getitem__)
-    told = [Figure(f"MiniLM, raw engine at batch {best_size}", engine[best_size], "inferences/s")]
+    told = [Figure(f"{subject.model.name}, raw engine at batch {best_size}", engine[best_size], "inferences/s")]
     percent = {}
     for connections in CONNECTIONS:
         here = [each.served[connections].result for each in rounds]
@@ -82,7 +115,7 @@ def figures(rounds: list[Round]) -> list[Figure]:
             result.requests_per_second / each.engine[best_size].inferences_per_second
             for result, each in zip(here, rounds, strict=True)
         )
-        at = f"MiniLM, {connections} conn."
+        at = f"{subject.label}, {connections} conn."
         told += [
             Figure(f"{at}, rate", median(result.requests_per_second for result in here), "inferences/s"),
             Figure(f"{at}, p99", median(result.p99_us for result in here) / 1e3, "ms"),
@@ -90,12 +123,12 @@ def figures(rounds: list[Round]) -> list[Figure]:
                 f"{at}, of the raw engine",
                 percent[connections],
                 "%",
-                FEW_TARGET if connections == FEW_CONNECTIONS else None,
+                subject.at_few if connections == FEW_CONNECTIONS else None,
             ),
         ]
     failed = sum(sample.result.errors for each in rounds for sample in each.served.values())
     return [
         *told,
-        Figure("MiniLM, best of these", max(percent.values()), "%", BEST_TARGET),
-        Figure("MiniLM, failed requests", failed, "", at_most(0)),
+        Figure(f"{subject.label}, best of these", max(percent.values()), "%", subject.best),
+        Figure(f"{subject.label}, failed requests", failed, "", at_most(0)),
     ]
