@@ -205,16 +205,16 @@ class ProcessExecutor:
                 if request.is_released:
                     flags[index] = 1
 
-        self._worker.watch(self.timeout_ns, look)
+        self._worker.watch(self._limit_ns, look)
 
-    @property
-    def timeout_ns(self) -> int:
+    def _limit_ns(self) -> int:
         """How long a batch may take: as configured, or the larger of 5 s and 5 times the 99th percentile."""
         if self._timeout_ns:
             return self._timeout_ns
         if not self._durations:
             return _MIN_TIMEOUT_NS
-        return max(_MIN_TIMEOUT_NS, _TIMEOUT_FACTOR * int(np.percentile(self._durations, _PERCENTILE)))
+        durations = list(self._durations)  # which another thread adds to
+        return max(_MIN_TIMEOUT_NS, _TIMEOUT_FACTOR * int(np.percentile(durations, _PERCENTILE)))
 
     def _tell(self, frame: Execute | More | Stop) -> None:
         try:
