@@ -12,7 +12,7 @@ _INLINE_FULL_NS = 1_000_000
 
 # From here on Python code that keeps the interpreter to itself holds up others by more than a process costs it.
 _HOLD_NS = 2_000_000
-_HOLD_SHARE = 0.5
+_HOLD_SHARE = 0.35  # a busy loop measures from 0.4 on: the watcher gets a turn every few milliseconds
 
 
 class ExecutionChoice(NamedTuple):
@@ -58,7 +58,7 @@ def _choose_for_python(hold: Hold | None, may_move: bool) -> ExecutionChoice:
     if hold is None:
         return ExecutionChoice("thread", "it is not an engine that is safe on the event loop")
     share = f"Python code that kept the interpreter for {_text(hold.held_ns)} of {_text(hold.run_ns)} a batch"
-    if hold.held_ns < _HOLD_NS or hold.held_ns < _HOLD_SHARE * hold.run_ns:
+    if hold.held_ns < _HOLD_NS or hold.share < _HOLD_SHARE:
         return ExecutionChoice("thread", share)
     if not may_move:
         return ExecutionChoice("thread", f"{share}, but of a class that was handed over and has no file of its own")

@@ -2,6 +2,8 @@
 
 Python code on a thread lets others run only where it waits or calls into libraries that let go of the interpreter's
 lock. Code that does neither holds up the event loop, and with it every other model's requests.
+
+Source: Linux, sched-stats: /proc/PID/schedstat tells nanoseconds on a CPU, then nanoseconds ready to run without one.
 """
 
 import threading
@@ -20,37 +22,60 @@ class Hold(NamedTuple):
     run_ns: int
     held_ns: int
 
+    @property
+    def share(self) -> float:
+        return self.held_ns / self.run_ns if self.run_ns else 0.0
+
 
 def measure_hold(run: Callable[[], object]) -> Hold:
     """Call `run` and watch from another thread how often that comes to run meanwhile.
 
-    What is between two of its turns, less a turn as it is without `run`, was held. Raises: what `run` raises.
+    What is between two of its turns was held, less what a turn takes without `run`, and less the time for which it was
+    ready to run and had no CPU. Raises: what `run` raises.
     """
-    ticks: list[int] = []
-    stop = threading.Event()
-
-    def tick() -> None:
-        while not stop.is_set():
-            ticks.append(perf_counter_ns())
-            sleep(_TICK_S)
-
-    watcher = threading.Thread(target=tick, name="interpreter-hold", daemon=True)
+    watcher = _Watcher()
     watcher.start()
     try:
-        while len(ticks) < _CALM_TICKS:
-            sleep(_TICK_S)
+        watcher.calm.wait()
         start = perf_counter_ns()
         run()
         end = perf_counter_ns()
     finally:
-        stop.set()
+        watcher.stop.set()
         watcher.join()
-    return _hold(ticks, start, end)
+    return Hold(end - start, watcher.held_ns(start, end))
 
 
-def _hold(ticks: list[int], start: int, end: int) -> Hold:
-    calm = [later - earlier for earlier, later in pairwise(ticks) if later <= start]
-    usual = sorted(calm)[len(calm) // 2] if calm else 0
-    during = [start, *[tick for tick in ticks if start < tick < end], end]
-    held = sum(max(0, later - earlier - 2 * usual) for earlier, later in pairwise(during))
-    return Hold(end - start, held)
+class _Watcher(threading.Thread):
+    """Wakes often, and notes when it did and how long it had waited for a CPU until then."""
+
+    def __init__(self) -> None:
+        super().__init__(name="interpreter-hold", daemon=True)
+        self.calm = threading.Event()
+        self.stop = threading.Event()
+        self._ticks: list[tuple[int, int]] = []
+
+    def run(self) -> None:
+        while not self.stop.is_set():
+            self._ticks.append((perf_counter_ns(), _cpu_wait_ns()))
+            if len(self._ticks) == _CALM_TICKS:
+                self.calm.set()
+            sleep(_TICK_S)
+
+    def held_ns(self, start: int, end: int) -> int:
+        turns = [
+            (later, later - earlier - (later_wait - earlier_wait))
+            for (earlier, earlier_wait), (later, later_wait) in pairwise(self._ticks)
+        ]
+        usual = min([length for later, length in turns if later <= start])
+        within = [length for later, length in turns if start < later]
+        return min(end - start, int(sum(max(0, length - 2 * usual) for length in within)))
+
+
+def _cpu_wait_ns() -> int:
+    """Of this thread, since it began; 0 where the kernel does not tell."""
+    try:
+        with open("/proc/thread-self/schedstat", "rb") as file:
+            return int(file.read().split()[1])
+    except (OSError, IndexError):
+        return 0
