@@ -27,8 +27,9 @@ class ModelSource:
     `path` is the version's folder or the single file; `entry` names the class of a `module.py:Class` source.
     `model_class` is the class itself where a program handed it over; `path` is then where files beside it are.
     `trusted`: Python code and pickles may run. `inputs` and `outputs` are those declared in the configuration, for
-    backends that cannot read them from the model. `threads` is how many an execution may use. `cache` is a folder for
-    what is worth keeping between runs of the server; None: nothing is kept.
+    backends that cannot read them from the model. `threads` is how many an execution may use, `cpus` and `memory_bytes`
+    what all models together may. `cache` is a folder for what is worth keeping between runs of the server; None:
+    nothing is kept.
     """
 
     name: str
@@ -43,6 +44,8 @@ class ModelSource:
     model_class: type[Model] | None = None
     profile: Profile = "standard"
     cache: Path | None = None
+    cpus: int = 1
+    memory_bytes: int = 0
 
 
 class Executor(Protocol):

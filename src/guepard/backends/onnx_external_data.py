@@ -47,8 +47,8 @@ _FOREIGN_ROOT = re.compile(r"[A-Za-z]:|[A-Za-z][\w+.-]*:/")
 _MEMORY_ADDRESS = "*/_ORT_MEM_ADDR_/*"
 
 
-def check_external_data(model: Path) -> None:
-    """Refuse `model` unless every file that it names is a file inside the model's folder.
+def check_external_data(model: Path) -> tuple[Path, ...]:
+    """Refuse `model` unless every file that it names is a file inside the model's folder. Returns these files.
 
     Raises: LoadError for a name that leaves the folder (also through a symbolic link), for a file that is not there,
         and for a model that is not well-formed protobuf.
@@ -61,8 +61,7 @@ def check_external_data(model: Path) -> None:
     except ValueError:
         raise LoadError(f"{model.name} is not a valid ONNX model: the file is damaged or of another format") from None
     folder = os.path.realpath(model.parent)
-    for location in sorted(locations):
-        _check_location(location, folder)
+    return tuple(Path(_check_location(location, folder)) for location in sorted(locations))
 
 
 def external_locations(data: Buffer) -> Iterator[str]:
@@ -99,7 +98,8 @@ def _locations_in_file(model: Path) -> set[str]:
             return set(external_locations(data))
 
 
-def _check_location(location: str, folder: str) -> None:
+def _check_location(location: str, folder: str) -> str:
+    """The file that `location` means."""
     shown = repr(location if len(location) <= 200 else location[:200] + "…")
     if not _is_plain_relative(location):
         raise LoadError(
@@ -111,6 +111,7 @@ def _check_location(location: str, folder: str) -> None:
         raise LoadError(f"the model keeps weights in {shown}, a link that leads out of its folder; copy the file there")
     if not os.path.isfile(target):
         raise LoadError(f"the model keeps weights in {shown}, and there is no such file in its folder")
+    return target
 
 
 def _is_plain_relative(location: str) -> bool:

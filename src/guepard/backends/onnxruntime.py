@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import onnxruntime as ort
-
 from guepard.backends.base import ModelSource
 from guepard.backends.onnx_external_data import check_external_data
 from guepard.backends.onnxruntime_errors import load_error
 from guepard.backends.onnxruntime_executor import OnnxRuntimeExecutor, executor_for
 from guepard.backends.onnxruntime_session import session_options
+from guepard.backends.shared_weights import SharedWeights, give_back_memory
 from guepard.core.errors import LoadError
 from guepard.core.model_config import ModelDescription
 from guepard.core.tensor import TensorSpec
@@ -46,38 +45,59 @@ class OnnxRuntimeBackend:
 
     def load(self, source: ModelSource) -> "OnnxRuntimeModel":
         path = _model_file(source.path)
-        check_external_data(path)
+        files = (path, *check_external_data(path))
+        cache = source.cache if source.profile == "standard" else None
+        weights = SharedWeights(source.name, files, cache, lambda: session_options(source.threads, source.profile))
+        if source.policy.instance_group.execution == "process" and source.policy.instance_group.count != 1:
+            weights.share(source.memory_bytes)
         try:
-            options = session_options(source.threads, source.profile)
-            session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            session = weights.session(session_options(source.threads, source.profile))
         except Exception as error:
             _LOGGER.error("model %s: %s", source.name, error)
             raise load_error(error, path) from None
-        return OnnxRuntimeModel(source.name, session, _describe(session, source))
+        return OnnxRuntimeModel(source, session, _describe(session, source), weights)
 
 
 class OnnxRuntimeModel:
-    """One session, shared by all executors."""
+    """One session, shared by all executors, and perhaps one more for wide executions."""
 
-    def __init__(self, name: str, session: Any, description: ModelDescription) -> None:
+    def __init__(
+        self, source: ModelSource, session: Any, description: ModelDescription, weights: SharedWeights
+    ) -> None:
         self.description = description
-        self._name = name
+        self._source = source
         self._session = session
+        self._weights = weights
 
     def executor(self) -> OnnxRuntimeExecutor:
-        return executor_for(self._session, self._name, self.description)
+        return executor_for(self._session, self._source.name, self.description)
 
-    def wide_executor(self) -> None:
-        """None yet: one session serves all executors."""
+    def wide_executor(self) -> OnnxRuntimeExecutor | None:
+        """None where its weights would take memory a second time that is worth a thought.
+
+        The executors that are handed out after this call may share weights with it, those from before do not.
+        """
+        source, weights = self._source, self._weights
+        if source.cpus <= source.threads:
+            return None
+        was_shared = weights.are_shared
+        if weights.is_worthwhile and not weights.share(source.memory_bytes):
+            return None
+        if weights.are_shared and not was_shared:
+            self._session = weights.session(session_options(source.threads, source.profile))
+        return executor_for(
+            weights.session(session_options(source.cpus, source.profile)), source.name, self.description
+        )
 
     def trim(self) -> None:
-        """Nothing is held back yet."""
+        give_back_memory()
 
     def health(self) -> None:
         """A session that loaded stays fit."""
 
     def close(self) -> None:
         self._session = None
+        self._weights.release()
 
 
 def _model_file(path: Path) -> Path:

@@ -51,6 +51,8 @@ def load_version(
         model_class=definition.model_class,
         profile=resources.profile,
         cache=resources.cache,
+        cpus=resources.cpus,
+        memory_bytes=resources.memory_bytes,
     )
     loading = _Loading(definition, version, source, resources)
     try:
