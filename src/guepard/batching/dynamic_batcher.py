@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import NamedTuple
 
+from guepard.batching.length_sorted import LengthSortedQueue
 from guepard.batching.lone_sense import LoneSense
 from guepard.batching.request_queue import RequestQueue
 from guepard.core.errors import QueueFull
 from guepard.core.model_config import MILLISECOND, DynamicBatching
+from guepard.core.padding import Padding
 from guepard.core.reasons import ReleaseReason
 from guepard.core.request import InferenceRequest, RequestState
 from guepard.core.scheduler import Scheduler, TimerHandle
@@ -44,8 +46,9 @@ class DynamicBatcher:
         max_concurrency: int,
         scheduler: Scheduler,
         release: Callable[[Batch], None],
+        padding: Padding | None = None,
     ) -> None:
-        self.queue = RequestQueue()
+        self.queue = RequestQueue() if padding is None else LengthSortedQueue(padding)
         self.idle = instances
         self._limit = max(1, max_batch_size)
         self._instances = instances
@@ -178,7 +181,7 @@ class DynamicBatcher:
         if rows >= self._limit:
             reason = ReleaseReason.FULL
         else:
-            reason = ReleaseReason.IDLE if bucket or not queue.count else ReleaseReason.SHAPE
+            reason = queue.stopped_by or (ReleaseReason.IDLE if bucket or not queue.count else ReleaseReason.SHAPE)
         return Batch(requests, rows, reason)
 
     def _due_batch(self, room: int) -> Batch | None:
@@ -192,6 +195,8 @@ class DynamicBatcher:
                 limit, reason = preferred, ReleaseReason.PREFERRED
             elif now >= bucket[0].queue_start + self._delay:
                 limit, reason = self._limit, ReleaseReason.DELAY
+            elif self.queue.fills_tokens(bucket):
+                limit, reason = self._limit, ReleaseReason.FULL
             else:
                 continue
             requests, rows = self.queue.take(bucket, limit, room)

@@ -6,17 +6,27 @@ first. So a request is never held up by an incompatible one, and no bucket starv
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
+from guepard.core.reasons import ReleaseReason
 from guepard.core.request import InferenceRequest
+
+Bucket = Any  # here a deque of requests; a queue that chooses otherwise keeps its own kind
 
 
 class RequestQueue:
-    """`count` requests wait, with `rows` rows in all. Both are for reading."""
+    """`count` requests wait, with `rows` rows in all. Both are for reading.
+
+    `stopped_by`: what ended the batch that was taken last, where that was neither a bound of `take` nor the bucket's
+    end.
+    """
 
     __slots__ = ("_buckets", "count", "rows")
 
+    stopped_by: ReleaseReason | None = None
+
     def __init__(self) -> None:
-        self._buckets: dict[object, deque[InferenceRequest]] = {}
+        self._buckets: dict[object, Bucket] = {}
         self.count = 0
         self.rows = 0
 
@@ -38,17 +48,15 @@ class RequestQueue:
         bucket.remove(request)
         self._forget(bucket, request)
 
-    def oldest_bucket(self) -> deque[InferenceRequest]:
+    def oldest_bucket(self) -> Bucket:
         """The bucket whose first request has waited longest. Something must wait."""
         buckets = self._buckets.values()
         return next(iter(buckets)) if len(buckets) == 1 else min(buckets, key=_head_queue_start)
 
-    def buckets_by_age(self) -> list[deque[InferenceRequest]]:
+    def buckets_by_age(self) -> list[Bucket]:
         return sorted(self._buckets.values(), key=_head_queue_start)
 
-    def take(
-        self, bucket: deque[InferenceRequest], max_rows: int, max_requests: int
-    ) -> tuple[list[InferenceRequest], int]:
+    def take(self, bucket: Bucket, max_rows: int, max_requests: int) -> tuple[list[InferenceRequest], int]:
         """The first requests of `bucket` that fit both bounds, and their rows. The very first always fits."""
         requests = [bucket.popleft()]
         rows = requests[0].rows
@@ -62,12 +70,16 @@ class RequestQueue:
             del self._buckets[requests[0].batch_key]
         return requests, rows
 
-    def _forget(self, bucket: deque[InferenceRequest], request: InferenceRequest) -> None:
+    def fills_tokens(self, bucket: Bucket) -> bool:
+        """Whether a bound on tokens keeps `bucket` from becoming a larger batch."""
+        return False
+
+    def _forget(self, bucket: Bucket, request: InferenceRequest) -> None:
         self.count -= 1
         self.rows -= request.rows
         if not bucket:
             del self._buckets[request.batch_key]
 
 
-def _head_queue_start(bucket: deque[InferenceRequest]) -> int:
-    return bucket[0].queue_start
+def _head_queue_start(bucket: Bucket) -> int:
+    return bucket[0].queue_start  # type: ignore[no-any-return]

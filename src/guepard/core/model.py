@@ -38,6 +38,11 @@ class RequestInfo:
         return self._request.deadline  # type: ignore[no-any-return]
 
     @property
+    def length(self) -> int | None:
+        """How much of the padded inputs is the request's own, None for a model without padding."""
+        return getattr(self._request, "length", None)
+
+    @property
     def is_cancelled(self) -> bool:
         """True once an answer is of no use any more: the client left or its deadline has passed."""
         return self._request.is_released  # type: ignore[no-any-return]
@@ -69,7 +74,9 @@ class Model:
                 return {"y": inputs["x"] * 2}
 
     `predict` gets {name: array of the whole batch} and returns {name: array}; as a generator it yields several such
-    answers. With `max_batch_size` 0 tensors have no batch dimension and each request runs alone. Any method may be
+    answers. With `padding = {"inputs": {"ids": 0}, "outputs": {"hidden": 0}}` requests that differ in the length of
+    `ids` share a batch: shorter ones are filled up with 0 at their end, and along dimension 0 (the batch not counted)
+    `hidden` is cut back to each request's own length. With `max_batch_size` 0 tensors have no batch dimension and each request runs alone. Any method may be
     `async def`. Raise `guepard.InputError` to answer 400; every other exception answers 500. The arrays that `predict`
     returns are copied, so the same ones may be returned again.
     """
@@ -78,6 +85,7 @@ class Model:
     outputs: ClassVar[Sequence[TensorSpec]] = ()
     max_batch_size: ClassVar[int] = 0
     idempotent: ClassVar[bool] = False
+    padding: ClassVar[Mapping[str, Any]] = {}
 
     def load(self, ctx: ModelContext) -> Any:
         """Called once per instance, before its first `predict`."""

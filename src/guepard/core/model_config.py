@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from guepard.core.padding import Padding, PaddingRules
 from guepard.core.tensor import TensorSpec
 
 Execution = Literal["inline", "thread", "process"]
@@ -26,22 +27,6 @@ class InstanceGroup:
     execution: Execution | Literal["auto"] = "auto"
     timeout_ns: int = 0
     memory_limit_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Padding:
-    """How requests of different lengths may share a batch.
-
-    `inputs` are padded at the end of their one free dimension with the value given, and `outputs` are cut back to a
-    request's own length along the axis given, counted without the batch. `buckets` are the lengths that a batch is
-    padded to, ascending; beyond the last, and where there are none, it is as long as its longest request. `max_tokens`
-    bounds rows times length of a batch; 0 for no bound.
-    """
-
-    inputs: Mapping[str, int | float] = field(default_factory=dict)
-    outputs: Mapping[str, int] = field(default_factory=dict)
-    buckets: tuple[int, ...] = ()
-    max_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +70,7 @@ class ModelPolicy:
     idempotent: bool | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     request_parameters: Mapping[str, RequestParameter] | None = None
-    padding: Padding | None = None
+    padding: PaddingRules | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +91,7 @@ class ModelDescription:
     idempotent: bool = True
     releases_gil: bool = True
     decoupled: bool = False
-    padding: Padding | None = None
+    padding: PaddingRules | None = None
 
 
 @dataclass(frozen=True, slots=True)

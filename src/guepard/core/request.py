@@ -39,7 +39,7 @@ class InferenceRequest:
     The data plane: `arrays`, in the order of the model's inputs with None for an optional one that was left out;
     `rows`; `batch_key` (requests of one batch have equal keys); `deadline`.
     The batcher: `state`, `queue_start`, `stamps` (of the execution that answered it), `whole` (the request that this
-    one is a part of, when that was larger than a batch).
+    one is a part of, when that was larger than a batch), `length` (of its padded inputs, where the model has some).
     All times are nanoseconds of the monotonic clock.
     """
 
@@ -48,6 +48,7 @@ class InferenceRequest:
         "batch_key",
         "deadline",
         "id",
+        "length",
         "parameters",
         "priority",
         "queue_start",
@@ -76,12 +77,13 @@ class InferenceRequest:
         self.state = RequestState.INITIALIZED
         self.stamps: BatchStamps | None = None
         self.whole: InferenceRequest | None = None
-        # Left unset until the data plane, and for queue_start the batcher, has been there.
+        # Left unset until the data plane, and for queue_start and length the batcher, has been there.
         self.arrays: Sequence[Array | None]
         self.rows: int
         self.batch_key: object
         self.deadline: int
         self.queue_start: int
+        self.length: int
 
     def resemble(self, other: "InferenceRequest") -> None:
         """Take over what a front end wrote on `other` beside its tensors."""

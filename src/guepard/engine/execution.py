@@ -14,8 +14,10 @@ from typing import NamedTuple
 from guepard.backends.base import Executor, Outputs
 from guepard.batching.dynamic_batcher import Batch
 from guepard.batching.gather import gather
+from guepard.batching.padding import gather_padded, wrong_length
 from guepard.core.errors import DeadlineExceeded, GuepardError, InputError, InstanceLost, ModelError
 from guepard.core.model_config import ModelConfig
+from guepard.core.padding import Padding
 from guepard.core.phases import BatchStamps
 from guepard.core.reasons import ReleaseReason
 from guepard.core.request import InferenceRequest, RequestState
@@ -60,11 +62,14 @@ def execute(executor: Executor, config: ModelConfig, batch: Batch) -> list[Outco
     stamps = BatchStamps()
     stamps.compute_start = monotonic_ns()
     try:
-        inputs = gather(batch.requests)
+        padding = config.padding
+        inputs = gather(batch.requests) if padding is None else gather_padded(batch.requests, padding)
         stamps.compute_input_end = monotonic_ns()
         outputs = executor.execute(inputs, batch.requests)
         stamps.compute_output_start = monotonic_ns()
         _check_rows(config, batch, outputs)
+        if padding is not None:
+            _check_lengths(config, padding, batch, outputs)
     except BaseException as error:  # code of users may raise anything, and nothing may take the instance with it
         stamps.compute_end = monotonic_ns()
         return _isolate(executor, config, batch, stamps, as_model_error(config, error))
@@ -105,6 +110,16 @@ def _check_rows(config: ModelConfig, batch: Batch, outputs: Outputs) -> None:
                     f"model {config.name!r} returned output {spec.name!r} of shape {list(output.shape)}"
                     f" for a batch of {batch.rows}"
                 )
+
+
+def _check_lengths(config: ModelConfig, padding: Padding, batch: Batch, outputs: Outputs) -> None:
+    wrong = wrong_length(batch.requests, outputs, padding)
+    if wrong is not None:
+        cut, length = wrong
+        raise ModelError(
+            f"model {config.name!r} returned output {cut.name!r} of shape {list(outputs[cut.index].shape)} for a batch "
+            f"of length {length}, and padding.outputs says that dimension {cut.axis} is as long"
+        )
 
 
 def _isolate(

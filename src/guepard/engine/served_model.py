@@ -8,6 +8,7 @@ from time import monotonic_ns, time
 from guepard.backends.base import Executor, LoadedModel, Outputs
 from guepard.batching.deadline_watch import DeadlineWatch
 from guepard.batching.dynamic_batcher import Batch, DynamicBatcher
+from guepard.batching.padding import scatter_padded, token_counts
 from guepard.batching.scatter import scatter
 from guepard.batching.split import split
 from guepard.core.errors import (
@@ -28,9 +29,9 @@ from guepard.core.scheduler import Scheduler
 from guepard.engine.background import in_thread
 from guepard.engine.execution import Outcome
 from guepard.engine.instance import InlineInstance, Instance, ThreadInstance
+from guepard.engine.padded_signature import signature_for
 from guepard.engine.processes.executor import ProcessExecutor
 from guepard.engine.processes.instance import ProcessInstance
-from guepard.engine.signature import Signature
 from guepard.engine.warmup import warm_up
 from guepard.telemetry.request_trace import RequestTrace
 from guepard.telemetry.statistics import ModelStatistics
@@ -75,7 +76,8 @@ class ServedModel:
         self._is_down = False  # no instance runs, and none could be started
         self.ailment: str | None = None  # why the model is not fit, by its own word
         self._model = model
-        self._signature = Signature(config)
+        self._signature = signature_for(config)
+        self._padding = config.padding
         self._batcher = DynamicBatcher(
             max_batch_size=config.filled_rows,
             batching=config.dynamic_batching,
@@ -83,6 +85,7 @@ class ServedModel:
             max_concurrency=config.max_concurrency,
             scheduler=scheduler,
             release=self._release,
+            padding=config.padding,
         )
         inline = config.execution == "inline"
         self._post = post
@@ -231,7 +234,13 @@ class ServedModel:
         config = self.config
         answered = batch.requests
         partial = False
-        for request, outputs in scatter(batch.requests, outcome.outputs):
+        padding = self._padding
+        answers = (
+            scatter(batch.requests, outcome.outputs)
+            if padding is None
+            else scatter_padded(batch.requests, outcome.outputs, padding)
+        )
+        for request, outputs in answers:
             if request.state is not RequestState.EXECUTING:
                 partial = True
                 continue
@@ -250,6 +259,8 @@ class ServedModel:
     def _count_execution(self, batch: Batch, answered: list[InferenceRequest], stamps: BatchStamps) -> None:
         now = monotonic_ns()
         self.statistics.record_execution(answered, batch.rows, stamps, now, batch.reason)
+        if self._padding is not None:
+            self.statistics.record_tokens(*token_counts(batch.requests, self._padding))
         if self._trace.is_on:
             self._trace.succeeded(self.config, answered, stamps, now)
 

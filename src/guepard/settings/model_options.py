@@ -107,24 +107,38 @@ class TimeoutSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
 
 class PaddingSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     inputs: Annotated[
-        dict[str, int | float],
+        dict[str, int | float] | None,
         Meta(
-            description="Inputs with one free dimension, and the value that fills their end up, such as input_ids: 0."
+            description="Inputs with one free dimension, and the value that fills their end up, such as input_ids: 0; "
+            "empty: no padding."
         ),
-    ] = msgspec.field(default_factory=dict)
+        DefaultText("as the model declares"),
+    ] = None
     outputs: Annotated[
-        dict[str, Bound],
+        dict[str, Bound] | None,
         Meta(
             description="Outputs that are as long as the inputs, and the axis, counted without the batch, along which "
             "they are cut back to a request's own length."
         ),
-    ] = msgspec.field(default_factory=dict)
+        DefaultText("as the model declares"),
+    ] = None
     buckets: Annotated[
-        tuple[Count, ...],
-        Meta(description="Lengths that batches are padded to; unset: as long as the longest request of the batch."),
-    ] = ()
+        tuple[Count, ...] | None,
+        Meta(
+            description="Lengths that batches are padded to, ascending; unset: as long as the longest request of the "
+            "batch."
+        ),
+        DefaultText("as the model declares"),
+    ] = None
     max_tokens: Annotated[
-        Count | None, Meta(description="Most that rows times length of a batch may be."), DefaultText("no bound")
+        Count | None,
+        Meta(description="Most that rows times length of a batch may be; a larger request runs alone."),
+        DefaultText("measured at warm-up"),
+    ] = None
+    max_padding: Annotated[
+        Bound | None,
+        Meta(description="Most tokens of padding that a batch takes on for one more request in it."),
+        DefaultText("measured at warm-up"),
     ] = None
 
 

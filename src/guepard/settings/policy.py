@@ -6,10 +6,10 @@ from guepard.core.model_config import (
     DynamicBatching,
     InstanceGroup,
     ModelPolicy,
-    Padding,
     RequestParameter,
     TimeoutPolicy,
 )
+from guepard.core.padding import PaddingRules
 from guepard.core.tensor import TensorSpec
 from guepard.settings.model_options import ModelSettings, TensorSettings
 from guepard.settings.options import Settings
@@ -38,9 +38,7 @@ def to_policy(model: ModelSettings) -> ModelPolicy:
         request_parameters=None
         if allowed is None
         else {name: RequestParameter(**structs.asdict(rule)) for name, rule in allowed.items()},
-        padding=None
-        if padding is None
-        else Padding(padding.inputs, padding.outputs, tuple(sorted(padding.buckets)), padding.max_tokens or 0),
+        padding=None if padding is None else PaddingRules(**structs.asdict(padding)),
     )
 
 

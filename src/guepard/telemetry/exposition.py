@@ -105,6 +105,18 @@ def _model_counters(models: Sequence[ModelSample]) -> Iterator[Metric]:
         (((m.name, m.version, reason), count) for m in models for reason, count in m.losses.items()),
     )
 
+    yield _counter(
+        "guepard_batch_tokens",
+        "Rows times length of successful executions, by what filled the places; of models with padding alone",
+        (*_MODEL, "kind"),
+        (
+            ((m.name, m.version, kind), count)
+            for m in models
+            if m.reading.tokens is not None
+            for kind, count in m.reading.tokens._asdict().items()
+        ),
+    )
+
 
 def _model_histograms(models: Sequence[ModelSample]) -> Iterator[Metric]:
     yield _histogram(

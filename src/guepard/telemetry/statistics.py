@@ -32,11 +32,19 @@ class BatchReading(NamedTuple):
     output_ns: int
 
 
+class TokenReading(NamedTuple):
+    """What executions of a model with padding were spent on: places that requests filled, and places filled up."""
+
+    request: int
+    padding: int
+
+
 class ModelReading(NamedTuple):
     """Everything that was counted, exact at the moment of reading.
 
     `request` covers request_start → request_end of the requests that succeeded, and `phases` splits it by the names of
-    `PHASES`: each request counts the whole duration of the execution it shared. `batches` is keyed by rows.
+    `PHASES`: each request counts the whole duration of the execution it shared. `batches` is keyed by rows. `tokens` is
+    None until a model with padding has executed.
     """
 
     request: HistogramSnapshot
@@ -46,6 +54,7 @@ class ModelReading(NamedTuple):
     releases: Mapping[ReleaseReason, int]
     batches: Mapping[int, BatchReading]
     last_inference_ms: int
+    tokens: TokenReading | None = None
 
     @property
     def rows(self) -> int:
@@ -69,6 +78,7 @@ class ModelStatistics:
         "_releases",
         "_request",
         "_starts",
+        "_tokens",
         "name",
         "version",
     )
@@ -85,6 +95,7 @@ class ModelStatistics:
         self._releases = dict.fromkeys(ReleaseReason, 0)
         self._batches: dict[int, BatchReading] = {}
         self._last_inference_ms = 0
+        self._tokens: TokenReading | None = None
 
     def record_execution(
         self,
@@ -123,6 +134,11 @@ class ModelStatistics:
         self._failures[reason] += 1
         self._failure_ns += now - request.request_start
 
+    def record_tokens(self, request: int, padding: int) -> None:
+        """Count what one execution that succeeded was spent on, for a model with padding."""
+        before = self._tokens or TokenReading(0, 0)
+        self._tokens = TokenReading(before.request + request, before.padding + padding)
+
     def read(self) -> ModelReading:
         self._fold()
         return ModelReading(
@@ -133,6 +149,7 @@ class ModelStatistics:
             releases=dict(self._releases),
             batches=dict(sorted(self._batches.items())),
             last_inference_ms=self._last_inference_ms,
+            tokens=self._tokens,
         )
 
     def snapshot(self) -> ModelStat:
