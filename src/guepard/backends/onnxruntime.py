@@ -7,6 +7,7 @@ from typing import Any
 
 from guepard.backends.base import ModelSource
 from guepard.backends.onnx_external_data import check_external_data
+from guepard.backends.onnx_padding import find_padding
 from guepard.backends.onnxruntime_errors import load_error
 from guepard.backends.onnxruntime_executor import OnnxRuntimeExecutor, executor_for
 from guepard.backends.onnxruntime_session import session_options
@@ -117,7 +118,10 @@ def _describe(session: Any, source: ModelSource) -> ModelDescription:
     _refuse_text_beside_bf16(inputs, outputs)
     policy = source.policy
     max_batch_size = _max_batch_size(policy.max_batch_size, inputs, outputs)
+    padding = None
     if max_batch_size:
+        metadata = session.get_modelmeta().custom_metadata_map
+        padding = find_padding(source.name, session.get_inputs(), session.get_outputs(), metadata, policy.padding)
         inputs, outputs = _without_batch(inputs), _without_batch(outputs)
     return ModelDescription(
         platform="onnxruntime_onnx",
@@ -127,6 +131,7 @@ def _describe(session: Any, source: ModelSource) -> ModelDescription:
         max_batch_size=max_batch_size,
         batch_verified=policy.max_batch_size is not None or max_batch_size == 0,
         idempotent=True if policy.idempotent is None else policy.idempotent,
+        padding=padding,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from guepard.backends.base import ModelSource
+from guepard.backends.declared_padding import read_padding
 from guepard.backends.python_executor import PythonExecutor
 from guepard.backends.python_module import forget_module, import_module
 from guepard.core.errors import LoadError
@@ -139,6 +140,7 @@ def _describe(model_class: type[Model], source: ModelSource) -> ModelDescription
         idempotent=bool(model_class.idempotent) if policy.idempotent is None else policy.idempotent,
         releases_gil=False,
         decoupled=inspect.isgeneratorfunction(predict) or inspect.isasyncgenfunction(predict),
+        padding=read_padding(model_class.padding, f"class {name}: padding") if model_class.padding else None,
     )
 
 

@@ -35,9 +35,9 @@ def gather_padded(requests: Sequence[InferenceRequest], padding: Padding) -> Seq
     Cost: one memcpy per request and tensor, and one fill of the rest.
     """
     length = padded_length(requests, padding)
-    if all([request.length == length for request in requests]):
+    if min([request.length for request in requests]) == length:
         return gather(requests)
-    padded = {each.index: each for each in padding.inputs}
+    padded = {each.place: each for each in padding.inputs}
     arrays: list[Array | None] = []
     for index, array in enumerate(requests[0].arrays):
         if array is None:
@@ -65,7 +65,8 @@ def _lay(requests: Sequence[InferenceRequest], padded: PaddedInput, length: int)
     for request in requests:
         end = start + request.rows
         array = request.arrays[index]
-        seen[start:end, : request.length] = array if axis == 1 else np.moveaxis(array, axis, 1)  # type: ignore[arg-type]
+        assert array is not None
+        seen[start:end, : request.length] = array if axis == 1 else np.moveaxis(array, axis, 1)
         seen[start:end, request.length :] = value
         start = end
     return whole
@@ -94,7 +95,7 @@ def wrong_length(
         return None
     length = padded_length(requests, padding)
     for cut in padding.outputs:
-        shape = outputs[cut.index].shape
+        shape = outputs[cut.place].shape
         if len(shape) <= cut.axis or shape[cut.axis] != length:
             return cut, length
     return None

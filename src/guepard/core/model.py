@@ -74,11 +74,13 @@ class Model:
                 return {"y": inputs["x"] * 2}
 
     `predict` gets {name: array of the whole batch} and returns {name: array}; as a generator it yields several such
-    answers. With `padding = {"inputs": {"ids": 0}, "outputs": {"hidden": 0}}` requests that differ in the length of
-    `ids` share a batch: shorter ones are filled up with 0 at their end, and along dimension 0 (the batch not counted)
-    `hidden` is cut back to each request's own length. With `max_batch_size` 0 tensors have no batch dimension and each request runs alone. Any method may be
+    answers. With `max_batch_size` 0 tensors have no batch dimension and each request runs alone. Any method may be
     `async def`. Raise `guepard.InputError` to answer 400; every other exception answers 500. The arrays that `predict`
     returns are copied, so the same ones may be returned again.
+
+    With `padding = {"inputs": {"ids": 0}, "outputs": {"hidden": 0}}` requests that differ in the length of `ids` share
+    a batch: shorter ones are filled up with 0 at their end, and along dimension 0, the batch not counted, `hidden` is
+    cut back to each request's own length. `ctx.requests` tells the lengths.
     """
 
     inputs: ClassVar[Sequence[TensorSpec]] = ()

@@ -72,6 +72,13 @@ class ModelPolicy:
     request_parameters: Mapping[str, RequestParameter] | None = None
     padding: PaddingRules | None = None
 
+    @property
+    def names_batches(self) -> bool:
+        """Whether something is said of the size of batches or of waiting for them."""
+        batching = self.dynamic_batching
+        waits = batching.max_queue_delay_ns > 0 or bool(batching.preferred_batch_size)
+        return self.max_batch_size is not None or waits
+
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:

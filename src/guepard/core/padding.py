@@ -47,19 +47,19 @@ class PaddingRules:
 
 
 class PaddedInput(NamedTuple):
-    """`index` among the model's inputs; `axis` of the array, the batch being 0; `value` as the array holds it."""
+    """`place` among the model's inputs; `axis` of the array, the batch being 0; `value` as the array holds it."""
 
     name: str
-    index: int
+    place: int
     axis: int
     value: Any
 
 
 class CutOutput(NamedTuple):
-    """`index` among the model's outputs; `axis` of the array, the batch being 0."""
+    """`place` among the model's outputs; `axis` of the array, the batch being 0."""
 
     name: str
-    index: int
+    place: int
     axis: int
 
 
@@ -75,10 +75,10 @@ class Padding:
 
     def length_of(self, arrays: Sequence[Array | None]) -> int:
         """The length of a request that was found to fit the model. An optional input may be absent, not all are."""
-        for _, index, axis, _ in self.inputs:
-            array = arrays[index]
+        for _, place, axis, _ in self.inputs:
+            array = arrays[place]
             if array is not None:
-                return array.shape[axis]
+                return int(array.shape[axis])
         raise AssertionError("a padded input is required, so one is there")
 
     def padded_length(self, longest: int) -> int:

@@ -117,7 +117,7 @@ def _check_lengths(config: ModelConfig, padding: Padding, batch: Batch, outputs:
     if wrong is not None:
         cut, length = wrong
         raise ModelError(
-            f"model {config.name!r} returned output {cut.name!r} of shape {list(outputs[cut.index].shape)} for a batch "
+            f"model {config.name!r} returned output {cut.name!r} of shape {list(outputs[cut.place].shape)} for a batch "
             f"of length {length}, and padding.outputs says that dimension {cut.axis} is as long"
         )
 

@@ -12,6 +12,7 @@ from guepard.core.model_config import Execution, ModelConfig, ModelDescription, 
 from guepard.core.tensor import TensorSpec
 from guepard.engine.compatibility import incompatibility
 from guepard.engine.execution_choice import ExecutionChoice, choose_execution
+from guepard.engine.model_padding import apply_padding
 from guepard.engine.model_repository import ModelDefinition
 from guepard.engine.processes.model import ProcessModel
 from guepard.engine.resources import Resources
@@ -116,6 +117,7 @@ class _Loading:
         description = model.description
         if description.max_batch_size and not description.batch_verified and not warmup.rows_independent:
             description = _without_batches(description)
+        padding = apply_padding(self._definition.name, first, description, policy, warmup)
         count = group.count or _instance_count(choice.execution, description, resources.cpus)
         executors = [first]
         for _ in range(count - 1):
@@ -142,6 +144,7 @@ class _Loading:
             batch_target=_batch_target(policy, description, warmup),
             parameters=policy.parameters,
             request_parameters=policy.request_parameters,
+            padding=padding,
         )
         return LoadedVersion(config, model, tuple(executors), perf_counter_ns() - started)
 
@@ -183,9 +186,7 @@ def _check_outputs(description: ModelDescription) -> None:
 
 def _batch_target(policy: ModelPolicy, description: ModelDescription, warmup: Warmup) -> int:
     """How many rows a batch is filled up to: what was asked for, or for auto what paid at warm-up."""
-    batching = policy.dynamic_batching
-    asked = policy.max_batch_size is not None or batching.max_queue_delay_ns > 0 or batching.preferred_batch_size
-    if asked or not description.releases_gil or warmup.timing is None:
+    if policy.names_batches or not description.releases_gil or warmup.timing is None:
         return description.max_batch_size
     return min(warmup.paying_rows, description.max_batch_size)
 

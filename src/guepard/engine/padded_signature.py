@@ -1,4 +1,4 @@
-"""The check of requests for models with padding: which lengths go together within a request, and which requests meet."""
+"""Requests of models with padding: which lengths go together in one, and which requests may meet."""
 
 from guepard.core.errors import InputError
 from guepard.core.model_config import ModelConfig
@@ -21,7 +21,7 @@ class PaddedSignature(Signature):
     def __init__(self, config: ModelConfig, padding: Padding) -> None:
         super().__init__(config)
         self._padding = padding
-        padded = {each.index for each in padding.inputs}
+        padded = {each.place for each in padding.inputs}
         self._key_is_fixed = not any(
             spec.optional or (spec.free and index not in padded) for index, spec in enumerate(config.inputs)
         )

@@ -44,13 +44,15 @@ class Warmup(NamedTuple):
     """`timing` None: the model accepted no sample that could be made up. `rows_independent` None: not asked.
 
     `paying_rows`: the smallest batch at which a row costs about as little as it ever does. For models that keep a core
-    busy with a few rows larger batches cost nobody less, and make everybody wait longer.
-    `hold`: how long a full batch kept the interpreter from everybody else; None for engines, which let go of it.
+    busy with a few rows larger batches cost nobody less, and make everybody wait longer. `free_size`: the size of free
+    dimensions that the model accepts. `hold`: how long a full batch kept the interpreter from everybody else; None for
+    engines, which let go of it.
     """
 
     timing: Timing | None
     rows_independent: bool | None
     paying_rows: int = 1
+    free_size: int = 1
     hold: Hold | None = None
 
 
@@ -75,7 +77,7 @@ def warm_up(name: str, executor: Executor, description: ModelDescription, max_ro
     if description.backend == "python":
         full = _samples(description, sizes[-1], size)
         hold = _hold(lambda: _run(executor, full, description))
-    return Warmup(Timing(times[1], times[sizes[-1]]), independent, paying_rows(times), hold)
+    return Warmup(Timing(times[1], times[sizes[-1]]), independent, paying_rows(times), size, hold)
 
 
 def _hold(run: Callable[[], object]) -> Hold:
@@ -143,7 +145,7 @@ def _is_sum_of_its_rows(name: str, executor: Executor, description: ModelDescrip
         return False
     for index, (spec, output) in enumerate(zip(description.outputs, together, strict=True)):
         expected = [alone[row][index] for row in (0, 1)]
-        if output.shape[:1] != (2,) or not all(_same(output[row : row + 1], expected[row]) for row in (0, 1)):
+        if output.shape[:1] != (2,) or not all(same(output[row : row + 1], expected[row]) for row in (0, 1)):
             _report_dependence(name, description, f"rows of one batch influence each other in output {spec.name!r}")
             return False
     return True
@@ -156,7 +158,8 @@ def _report_dependence(name: str, description: ModelDescription, reason: str) ->
         log.info("model %s: %s, so it is served without batches", name, reason)
 
 
-def _same(left: Array, right: Array) -> bool:
+def same(left: Array, right: Array) -> bool:
+    """Whether two answers are one, as far as the order of sums lets floats be."""
     if left.shape != right.shape:
         return False
     if left.dtype.kind == "f":

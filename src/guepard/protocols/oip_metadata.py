@@ -6,6 +6,7 @@ from typing import Any
 
 from guepard import __version__
 from guepard.core.model_config import MILLISECOND, ModelConfig
+from guepard.core.padding import NO_BOUND, Padding
 from guepard.core.tensor import TensorSpec
 
 EXTENSIONS = (
@@ -73,6 +74,8 @@ def model_config(config: ModelConfig) -> dict[str, Any]:
             name: {field: bound for field, bound in asdict(rule).items() if bound is not None}
             for name, rule in config.request_parameters.items()
         }
+    if config.padding is not None:
+        document["guepard"]["padding"] = _padding_config(config.padding)
     if config.max_batch_size:
         document["dynamic_batching"] = {
             "preferred_batch_size": list(batching.preferred_batch_size),
@@ -80,6 +83,21 @@ def model_config(config: ModelConfig) -> dict[str, Any]:
             "default_queue_policy": {"max_queue_size": batching.max_queue_size},
         }
     return document
+
+
+def _padding_config(padding: Padding) -> dict[str, Any]:
+    """A bound that does not bind is null."""
+
+    def bound(value: int) -> int | None:
+        return None if value >= NO_BOUND else value
+
+    return {
+        "inputs": {each.name: each.value.item() for each in padding.inputs},
+        "outputs": {each.name: each.axis - 1 for each in padding.outputs},
+        "buckets": list(padding.buckets),
+        "max_tokens": bound(padding.max_tokens),
+        "max_padding": bound(padding.max_padding),
+    }
 
 
 def _integer(version: str) -> int | str:

@@ -104,7 +104,6 @@ def _model_counters(models: Sequence[ModelSample]) -> Iterator[Metric]:
         (*_MODEL, "reason"),
         (((m.name, m.version, reason), count) for m in models for reason, count in m.losses.items()),
     )
-
     yield _counter(
         "guepard_batch_tokens",
         "Rows times length of successful executions, by what filled the places; of models with padding alone",
