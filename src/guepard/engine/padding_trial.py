@@ -6,7 +6,7 @@ how many tokens of padding cost as much as the execution that they save.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter_ns
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from guepard.core.padding import NO_BOUND, Origin, Padding
 from guepard.core.request import InferenceRequest
 from guepard.core.response import NOBODY
 from guepard.core.tensor import Array, Tensor, TensorSpec, empty_array
-from guepard.engine.warmup import paying_rows, same
+from guepard.engine.warmup import PAYS_FROM, paying_rows, same
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +29,13 @@ _LENGTHS = ((5, 9), (16, 32), (128, 224))
 _MANY_TOKENS = 64
 
 _TRIED_ROWS = (1, 4, 16, 64)
-_TIMED_RUNS = 3
-_ENOUGH_NS = 150_000_000
+_MANY_ROWS = 16
+_TIMED_ROUNDS = 5
+_ENOUGH_NS = 600_000_000
+
+# However the times come out on a busy machine: batches of so many tokens, and so much padding, never do harm.
+_LEAST_TOKENS = 64
+_LEAST_PADDING = 4
 
 # What an execution costs the server beside the model: a hand-over to a thread and back.
 _HAND_OVER_NS = 50_000
@@ -85,20 +90,18 @@ class Trial:
         """What padding may cost; None when the model refuses larger samples."""
         short = lengths[0]
         many = max(_MANY_TOKENS, lengths[1])
-        rows = [each for each in _TRIED_ROWS if each <= self._description.max_batch_size]
+        most = self._description.max_batch_size
+        rows = [each for each in _TRIED_ROWS if each <= most]
+        crowd = (min(_MANY_ROWS, most), many)
         try:
-            times = {each: self._fastest(each, short) for each in rows}
-            long = self._fastest(1, many)
+            times = self._fastest([*((each, short) for each in rows), (1, many), crowd])
         except Exception as error:
             log.debug("model %s refuses larger samples: %s", self._name, error)
             return None
-        paying = paying_rows(times)
-        token_ns = (long - times[1]) / (many - short)
-        beside_ns = times[1] - token_ns * short + _HAND_OVER_NS
-        return Worth(
-            NO_BOUND if paying == rows[-1] else paying * short,
-            NO_BOUND if token_ns <= 0 else max(0, round(beside_ns / token_ns)),
-        )
+        one, long = times[1, short], times[1, many]
+        token_ns = max((long - one) / (many - short), 0.001)
+        beside_ns = one - token_ns * short + _HAND_OVER_NS
+        return Worth(_paying_tokens(times, rows, short, crowd), max(_LEAST_PADDING, round(beside_ns / token_ns)))
 
     def _compare(self, pair: Sequence[InferenceRequest], alone: Sequence[Outputs]) -> str | None:
         padding = self._padding
@@ -135,15 +138,18 @@ class Trial:
     def _execute(self, requests: Sequence[InferenceRequest], inputs: Sequence[Array | None]) -> Outputs:
         return self._executor.execute(inputs or requests[0].arrays, requests)
 
-    def _fastest(self, rows: int, length: int) -> int:
-        request = self._request(length, _PATTERNS[0], rows)
-        best = total = 0
-        for _ in range(_TIMED_RUNS):
-            start = perf_counter_ns()
-            self._execute([request], [])
-            took = perf_counter_ns() - start
-            best = min(best or took, took)
-            total += took
+    def _fastest(self, shapes: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        """Nanoseconds of the fastest run of each (rows, length), taken in turns so that a bad moment is shared."""
+        requests = {shape: self._request(shape[1], _PATTERNS[0], shape[0]) for shape in shapes}
+        best = dict.fromkeys(shapes, NO_BOUND)
+        total = 0
+        for _ in range(_TIMED_ROUNDS):
+            for shape, request in requests.items():
+                start = perf_counter_ns()
+                self._execute([request], [])
+                took = perf_counter_ns() - start
+                best[shape] = min(best[shape], took)
+                total += took
             if total > _ENOUGH_NS:
                 break
         return best
@@ -170,7 +176,9 @@ class Trial:
 
 
 class _Pattern(NamedTuple):
-    """Values of samples. What masks must be 1, or every token would be padding, which proves nothing."""
+    """Values of samples. What masks must be 1, or every token would be padding, which proves nothing; so must types,
+    of which most models have two.
+    """
 
     numbers: tuple[float, float]
     whole: tuple[int, ...]
@@ -180,7 +188,7 @@ class _Pattern(NamedTuple):
         kind = spec.datatype.kind
         if kind == "bytes":
             array[...] = b"a"
-        elif kind == "bool" or "mask" in spec.name.lower():
+        elif kind == "bool" or any(word in spec.name.lower() for word in _OF_ONES):
             array[...] = 0x3F80 if spec.datatype.name == "BF16" else 1
         elif spec.datatype.name == "BF16":
             array[...] = 0x3FC0  # 1.5
@@ -192,12 +200,25 @@ class _Pattern(NamedTuple):
         return array
 
 
+_OF_ONES = ("mask", "type")
+
 # Numbers of both signs, as a maximum hides padding of 0 among positive ones, and a minimum among negative ones.
 _PATTERNS = (
     _Pattern((1.25, 1.75), (1,)),
     _Pattern((-0.75, -0.25), (1, 2)),
     _Pattern((-0.5, 0.5), (2, 5, 3)),
 )
+
+
+def _paying_tokens(
+    times: Mapping[tuple[int, int], int], rows: Sequence[int], length: int, crowd: tuple[int, int]
+) -> int:
+    """The tokens of the smallest batch that no larger one beats markedly by the token; no bound if a crowd does."""
+    paying = paying_rows({each: times[each, length] for each in rows})
+    tokens = paying * length
+    if paying == rows[-1] and times[crowd] / (crowd[0] * crowd[1]) < times[paying, length] / tokens * PAYS_FROM:
+        return NO_BOUND
+    return max(tokens, _LEAST_TOKENS)
 
 
 def _axis_that_follows(padded: Array, own: Array, length: int) -> int | None:

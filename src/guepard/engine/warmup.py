@@ -28,7 +28,7 @@ _ENOUGH_NS = 150_000_000  # runs that took so long together say enough
 
 # Batch sizes that are tried between one row and a full batch, and how much cheaper per row a larger one must be.
 _TRIED_SIZES = (4, 16)
-_PAYS_FROM = 0.97
+PAYS_FROM = 0.97
 
 _TOLERANCE = {"rtol": 1e-3, "atol": 1e-5}
 
@@ -90,10 +90,10 @@ def _hold(run: Callable[[], object]) -> Hold:
 
 def paying_rows(times: Mapping[int, int]) -> int:
     """The smallest of the batch sizes in `times` that no larger one beats by more than 3 % per row."""
-    chosen, cost = 1, times[1] * _PAYS_FROM
+    chosen, cost = 1, times[1] * PAYS_FROM
     for rows, time in sorted(times.items()):
         if time / rows < cost:
-            chosen, cost = rows, time / rows * _PAYS_FROM
+            chosen, cost = rows, time / rows * PAYS_FROM
     return chosen
 
 
