@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from guepard.batching.dynamic_batcher import Batch, DynamicBatcher
 from guepard.core.errors import QueueFull
 from guepard.core.model_config import MILLISECOND, DynamicBatching
+from guepard.core.padding import Padding
 from guepard.core.reasons import ReleaseReason
 from guepard.core.request import InferenceRequest, RequestState
 from guepard.testing.manual_scheduler import ManualScheduler
@@ -41,6 +42,7 @@ class WaitingRoom:
         preferred: tuple[int, ...] = (),
         max_queue_size: int = 1_000,
         inline: bool = False,
+        padding: Padding | None = None,
     ) -> None:
         self.clock = ManualScheduler()
         self.released: list[Release] = []
@@ -54,6 +56,7 @@ class WaitingRoom:
             max_concurrency=max_concurrency,
             scheduler=self.clock,
             release=self._release,
+            padding=padding,
         )
 
     def arrive(self, count: int = 1, **fields: Any) -> list[InferenceRequest]:
