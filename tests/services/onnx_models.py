@@ -56,10 +56,12 @@ def build(
     initializers: Sequence[Any] = (),
     opset: int = OPSET,
     ir_version: int = IR_VERSION,
+    metadata: Mapping[str, str] | None = None,
 ) -> bytes:
     constants = [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()]
     graph = helper.make_graph(nodes, "test", inputs, outputs, [*constants, *initializers])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
+    helper.set_model_props(model, dict(metadata or {}))
     return _serialised(model)
 
 
@@ -177,6 +179,51 @@ def masked_mean(vocabulary: int = 1000, width: int = 8) -> bytes:
     inputs = [tensor("ids", "INT64", ["n", "length"]), tensor("mask", "INT64", ["n", "length"])]
     weights = {"table": table, "last": np.array([-1]), "length_axis": np.array([1])}
     return build(nodes, inputs, [tensor("y", "FP32", ["n", width])], weights)
+
+
+def encoder(
+    inputs: Sequence[str] = ("input_ids", "attention_mask"),
+    sequence: str | None = "sequence",
+    *,
+    masked: bool = True,
+    rank: int = 2,
+    metadata: str | None = None,
+) -> bytes:
+    """A transformer as exporters name it, in little: `hidden` FP32 [n, sequence, 8], `embedding` FP32 [n, 8].
+
+    Each token sees the mean of all tokens that the mask keeps, or of all tokens unless `masked`. `metadata` is written
+    under the key `guepard.padding`. With `rank` 3 the inputs have an inner dimension of one name, too.
+    """
+    table = np.random.default_rng(2).normal(size=(100, 8)).astype(np.float32)
+    mask = "flat1" if masked and len(inputs) > 1 else "ones"
+    nodes = [
+        *(helper.make_node("Reshape", [name, "two"], [f"flat{place}"]) for place, name in enumerate(inputs)),
+        helper.make_node("Gather", ["table", "flat0"], ["embedded"]),
+        helper.make_node("Mul", ["flat0", "zero"], ["zeros"]),
+        helper.make_node("Add", ["zeros", "one"], ["ones"]),
+        helper.make_node("Cast", [mask], ["weight"], to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["weight", "last"], ["weight3"]),
+        helper.make_node("Mul", ["embedded", "weight3"], ["kept"]),
+        helper.make_node("ReduceSum", ["kept", "length_axis"], ["sum"], keepdims=1),
+        helper.make_node("ReduceSum", ["weight3", "length_axis"], ["count"], keepdims=1),
+        helper.make_node("Div", ["sum", "count"], ["mean"]),
+        helper.make_node("Add", ["embedded", "mean"], ["hidden"]),
+        helper.make_node("Squeeze", ["mean", "length_axis"], ["embedding"]),
+    ]
+    inner = ["inner"] * (rank - 2)
+    declared = [tensor(name, "INT64", ["n", sequence, *inner]) for name in inputs]
+    outputs = [tensor("hidden", "FP32", ["n", sequence, 8]), tensor("embedding", "FP32", ["n", 8])]
+    weights = {
+        "table": table,
+        "two": np.array([0, -1]),
+        "zero": np.array(0),
+        "one": np.array(1),
+        "last": np.array([-1]),
+        "length_axis": np.array([1]),
+    }
+    return build(
+        nodes, declared, outputs, weights, metadata=None if metadata is None else {"guepard.padding": metadata}
+    )
 
 
 def divide(width: int = 4) -> bytes:

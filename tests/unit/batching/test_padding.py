@@ -68,9 +68,9 @@ class TestGather:
         expected = [list(shape) for shape in shapes]
         assert laid.shape == (3, *[6 if each == axis else size for each, size in enumerate(expected[0])][1:])
         own, filled = np.split(laid[:2], [2], axis=axis)
-        np.testing.assert_array_equal(own, requests[0].arrays[0])  # type: ignore[arg-type]
+        np.testing.assert_array_equal(own, requests[0].arrays[0])
         assert (filled == 0.5).all()
-        np.testing.assert_array_equal(laid[2:], requests[1].arrays[0])  # type: ignore[arg-type]
+        np.testing.assert_array_equal(laid[2:], requests[1].arrays[0])
 
     def test_an_absent_optional_input_stays_absent(self) -> None:
         requests = [sequence(2), sequence(3)]
