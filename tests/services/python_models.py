@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -344,3 +344,19 @@ class Ramp(guepard.Model):
             numbers[-1] = np.nan
             words[-1] = b"\xff"
         return {"y": numbers, "words": words}
+
+
+class RunningMean(guepard.Model):
+    """`mean` of each row of `x`, and every value's `share` of the row's sum, whatever the rows were padded with."""
+
+    inputs = (guepard.Tensor("x", "FP32", [-1]),)
+    outputs = (guepard.Tensor("mean", "FP32", []), guepard.Tensor("share", "FP32", [-1]))
+    max_batch_size = 8
+    padding: ClassVar[dict[str, Any]] = {"inputs": {"x": 0}, "outputs": {"share": 0}}
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        x = inputs["x"]
+        lengths = np.concatenate([np.full(each.rows.stop - each.rows.start, each.length) for each in ctx.requests])
+        total = x.sum(axis=1)
+        share = np.divide(x, total[:, None], out=np.zeros_like(x), where=total[:, None] != 0)
+        return {"mean": (total / np.maximum(lengths, 1)).astype(np.float32), "share": share}

@@ -1,13 +1,14 @@
 """Documents of OIP V2 that describe the server and its models."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from guepard import __version__
 from guepard.core.model_config import MILLISECOND, ModelConfig
-from guepard.core.padding import NO_BOUND, Padding
+from guepard.core.padding import NO_BOUND, PaddedInput, Padding
 from guepard.core.tensor import TensorSpec
+from guepard.protocols import brain_float
 
 EXTENSIONS = (
     "model_repository",
@@ -75,7 +76,7 @@ def model_config(config: ModelConfig) -> dict[str, Any]:
             for name, rule in config.request_parameters.items()
         }
     if config.padding is not None:
-        document["guepard"]["padding"] = _padding_config(config.padding)
+        document["guepard"]["padding"] = _padding_config(config.padding, config.inputs)
     if config.max_batch_size:
         document["dynamic_batching"] = {
             "preferred_batch_size": list(batching.preferred_batch_size),
@@ -85,14 +86,18 @@ def model_config(config: ModelConfig) -> dict[str, Any]:
     return document
 
 
-def _padding_config(padding: Padding) -> dict[str, Any]:
+def _padding_config(padding: Padding, inputs: Sequence[TensorSpec]) -> dict[str, Any]:
     """A bound that does not bind is null."""
 
     def bound(value: int) -> int | None:
         return None if value >= NO_BOUND else value
 
+    def value(each: PaddedInput) -> Any:
+        half = inputs[each.place].datatype.name == "BF16"
+        return (brain_float.to_float32(each.value) if half else each.value).item()
+
     return {
-        "inputs": {each.name: each.value.item() for each in padding.inputs},
+        "inputs": {each.name: value(each) for each in padding.inputs},
         "outputs": {each.name: each.axis - 1 for each in padding.outputs},
         "buckets": list(padding.buckets),
         "max_tokens": bound(padding.max_tokens),

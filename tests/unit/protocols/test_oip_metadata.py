@@ -3,8 +3,11 @@
 import json
 from dataclasses import replace
 
+import numpy as np
+
 from guepard import __version__
 from guepard.core.model_config import DynamicBatching, TimeoutPolicy
+from guepard.core.padding import NO_BOUND, CutOutput, PaddedInput, Padding
 from guepard.core.tensor import TensorSpec
 from guepard.protocols.oip_metadata import model_config, model_metadata, server_metadata
 from tests.unit.protocols.requests import config_of
@@ -62,6 +65,25 @@ def test_the_configuration_uses_triton_s_words() -> None:
     assert document["instance_group"][0]["kind"] == "KIND_CPU"
     assert document["model_transaction_policy"] == {"decoupled": False}
     assert document["guepard"]["timeout_ms"] == {"default": 1_000, "max": 2_000}
+
+
+def test_padding_is_shown_where_there_is_some() -> None:
+    padding = Padding((PaddedInput("mask", 1, 2, np.int64(0)),), (CutOutput("text", 0, 1),), (8, 16), NO_BOUND, 3)
+    document = model_config(replace(config_of([TEXT, MASK], [TEXT]), padding=padding))
+    assert json.loads(json.dumps(document))["guepard"]["padding"] == {
+        "inputs": {"mask": 0},
+        "outputs": {"text": 0},
+        "buckets": [8, 16],
+        "max_tokens": None,
+        "max_padding": 3,
+    }
+    assert "padding" not in model_config(config_of([TEXT]))["guepard"]
+
+
+def test_a_value_that_numpy_holds_as_bits_is_shown_as_the_number() -> None:
+    padding = Padding((PaddedInput("half", 0, 1, np.uint16(0x3FC0)),))
+    document = model_config(replace(config_of([TensorSpec("half", "BF16", [-1])]), padding=padding))
+    assert document["guepard"]["padding"]["inputs"] == {"half": 1.5}
 
 
 def test_a_model_without_batches_has_no_batching() -> None:

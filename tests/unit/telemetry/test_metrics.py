@@ -88,6 +88,20 @@ def test_counts_of_a_model_are_exposed_in_base_units(registry: MetricsRegistry) 
     assert value(found, "guepard_model_load_duration_seconds", **model) == 1.5
 
 
+def test_tokens_are_exposed_for_models_with_padding_alone(registry: MetricsRegistry) -> None:
+    add_model(registry, "plain")
+    add_model(registry, "padded").record_tokens(70, 10)
+    add_model(registry, "again").record_tokens(1, 2)
+    add_model(registry, "padded").record_tokens(30, 5)
+    found = {labels: value for (name, labels), value in samples(families(registry)).items() if "batch_tokens" in name}
+    assert {(dict(labels)["model"], dict(labels)["kind"]): value for labels, value in found.items()} == {
+        ("padded", "request"): 30,
+        ("padded", "padding"): 5,
+        ("again", "request"): 1,
+        ("again", "padding"): 2,
+    }
+
+
 def test_server_and_process_are_exposed(registry: MetricsRegistry) -> None:
     registry.record_call(ROUTE, 200, 30_000_000)
     registry.record_call(ROUTE, 200, 60_000_000)
