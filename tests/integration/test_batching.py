@@ -1,6 +1,6 @@
 """Dynamic batching over HTTP: the right answer to the right caller, whoever shares the batch.
 
-The same over gRPC: `test_batching_over_grpc.py`. Padding of sequences belongs to later parts of the server.
+The same over gRPC: `test_batching_over_grpc.py`. Padding of sequences: `test_variable_lengths.py`.
 """
 
 import json

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from guepard.core.errors import ConfigurationError
+from guepard.core.padding import PaddingRules
+from guepard.settings.policy import to_policy
 from guepard.settings.units import ByteSize, Duration
 from tests.unit.settings.resolving import settings_from, settings_of
 
@@ -137,3 +139,16 @@ def test_a_missing_file_is_answered_with_its_neighbours(tmp_path: Path) -> None:
     (tmp_path / "guepard.yaml").touch()
     with pytest.raises(ConfigurationError, match=r"did you mean .*guepard\.yaml"):
         settings_of(tmp_path, config="guepard.yml")
+
+
+def test_padding_is_handed_on_as_it_is_written(tmp_path: Path) -> None:
+    """What is not said stays unsaid, for the model may say it; what is empty says no."""
+    (tmp_path / "guepard.yaml").write_text(
+        "models: [{name: a, path: a.onnx, padding: {inputs: {ids: 0, x: -0.5}, outputs: {y: 0}, buckets: [8, 4]}},"
+        " {name: b, path: b.onnx, padding: {inputs: {}, max_padding: 0}}, {name: c, path: c.onnx}]\n"
+        "defaults: {padding: {max_tokens: 64}}"
+    )
+    first, second, third = (to_policy(model).padding for model in settings_of(tmp_path).models)
+    assert first == PaddingRules({"ids": 0, "x": -0.5}, {"y": 0}, (8, 4), 64)
+    assert second == PaddingRules({}, None, None, 64, 0)
+    assert third == PaddingRules(max_tokens=64)

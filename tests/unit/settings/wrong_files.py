@@ -47,6 +47,14 @@ SEEN_BY_THE_SCHEMA = [
         ["auto, inline, thread, process"],
     ),
     (
+        "models: [{name: m, path: m.onnx, padding: {inputs: {ids: pad}}}]",
+        ["models[0].padding.inputs", "pad"],
+    ),
+    ("models: [{name: m, path: m.onnx, padding: {outputs: {y: -1}}}]", ["padding.outputs", "-1"]),
+    ("models: [{name: m, path: m.onnx, padding: {buckets: [0, 8]}}]", ["padding.buckets", "0"]),
+    ("models: [{name: m, path: m.onnx, padding: {max_tokens: 0}}]", ["padding.max_tokens", "0"]),
+    ("models: [{name: m, path: m.onnx, padding: {length: 8}}]", ["padding.length", "no such option"]),
+    (
         "models: [{name: m, path: m.onnx, backend: tensorrt}]",
         ["models[0].backend", "auto, onnxruntime, python, identity"],
     ),
