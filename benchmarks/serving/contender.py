@@ -1,5 +1,6 @@
 """Servers under test, each started as its own process and ended by its own id."""
 
+import ctypes
 import http.client
 import json
 import os
@@ -9,16 +10,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
+from typing import NamedTuple
+
+from benchmarks.serving.process import process_tree, read_stat
 
 BIN = Path(sys.executable).parent
 READY_PATH = "/v2/health/ready"
 POLL_S = 0.005
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 40.0
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ def guepard(
             file.flush()
             ports += ["--config", file.name]
         command = [*prefix, str(BIN / "guepard"), "serve", *models, *ports]
-        with _running("guepard", command, lambda: _is_ready(http_port)) as (pid, started_in_s):
+        with running("guepard", command, lambda: _is_ready(http_port)) as (pid, started_in_s):
             yield Contender("guepard", pid, http_port, started_in_s, grpc_port if grpc else 0)
 
 
@@ -64,7 +69,7 @@ def guepard(
 def echo(prefix: Sequence[str] = ()) -> Iterator[Contender]:
     (port,) = free_ports(1)
     command = [*prefix, sys.executable, "-m", "benchmarks.serving.echo_server", "--port", str(port)]
-    with _running("echo", command, lambda: _is_ready(port)) as (pid, started_in_s):
+    with running("echo", command, lambda: _is_ready(port)) as (pid, started_in_s):
         yield Contender("echo", pid, port, started_in_s)
 
 
@@ -72,28 +77,62 @@ def echo(prefix: Sequence[str] = ()) -> Iterator[Contender]:
 def grpc_echo(prefix: Sequence[str] = ()) -> Iterator[Contender]:
     (port,) = free_ports(1)
     command = [*prefix, sys.executable, "-m", "benchmarks.serving.grpc_echo_server", "--port", str(port)]
-    with _running("grpc-echo", command, lambda: _accepts(port)) as (pid, started_in_s):
+    with running("grpc-echo", command, lambda: _accepts(port)) as (pid, started_in_s):
         yield Contender("grpc echo", pid, port, started_in_s, port)
 
 
 @contextmanager
-def _running(name: str, command: Sequence[str], is_ready: Callable[[], bool]) -> Iterator[tuple[int, float]]:
-    """Process id, and seconds from the start to the first time that `is_ready`."""
+def running(
+    name: str,
+    command: Sequence[str],
+    is_ready: Callable[[], bool],
+    *,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    is_family: bool = False,
+    stop_limit_s: float = STOP_LIMIT_S,
+) -> Iterator[tuple[int, float]]:
+    """Process id, and seconds from the start to the first time that `is_ready`.
+
+    `is_family`: the server starts others, and may leave them without a parent. They stay in its tree, and are ended
+    with it. Raises: NotServing with the end of its log.
+    """
     with TemporaryDirectory(prefix=f"bench-{name}-") as folder:
         log = Path(folder, "log")
         with log.open("wb") as output:
             started = time.perf_counter()
-            process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                command,
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                cwd=cwd,
+                preexec_fn=_keep_orphans if is_family else None,
+            )
         try:
             while not is_ready():
                 elapsed = time.perf_counter() - started
                 if process.poll() is not None or elapsed > START_LIMIT_S:
                     reason = f"ended with {process.returncode}" if process.poll() is not None else "is not ready"
-                    raise RuntimeError(f"{name} {reason} after {elapsed:.1f} s:\n{log.read_text()[-2_000:]}")
+                    told = log.read_text(errors="replace")[-2_000:]
+                    raise NotServing(f"{name} {reason} after {elapsed:.1f} s:\n{told}")
                 time.sleep(POLL_S)
             yield process.pid, time.perf_counter() - started
         finally:
-            _stop(process)
+            _stop(process, stop_limit_s)
+
+
+class NotServing(RuntimeError):
+    """A server ended before it was ready, or took too long."""
+
+
+def _keep_orphans() -> None:
+    """Whoever loses its parent becomes a child of this process, not of the system's first. Kept over exec.
+
+    Source: prctl(2), PR_SET_CHILD_SUBREAPER.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _is_ready(port: int) -> bool:
@@ -115,10 +154,27 @@ def _accepts(port: int) -> bool:
     return True
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: subprocess.Popen[bytes], limit_s: float) -> None:
+    """End the process, and those of its tree that outlive it."""
+    family = _descendants(process.pid)
     process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(STOP_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+    deadline = time.monotonic() + limit_s
+    while process.poll() is None and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    for member in family:
+        if (alive := read_stat(member.pid)) is not None and alive.started_ticks == member.started_ticks:
+            with suppress(ProcessLookupError):
+                os.kill(member.pid, signal.SIGKILL)
+
+
+class _Member(NamedTuple):
+    pid: int
+    started_ticks: int
+    """Since boot: tells it from a later process of the same number."""
+
+
+def _descendants(root: int) -> set[_Member]:
+    return {_Member(stat.pid, stat.started_ticks) for stat in process_tree(root) if stat.pid != root}

@@ -1,0 +1,1 @@
+"""One folder each: how the server is installed, started and asked."""

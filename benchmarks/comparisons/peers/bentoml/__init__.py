@@ -1,0 +1,1 @@
+"""How bentoml is served and asked."""

@@ -1,0 +1,1 @@
+"""How fastapi is served and asked."""

@@ -1,0 +1,1 @@
+"""How Guepard is served and asked."""

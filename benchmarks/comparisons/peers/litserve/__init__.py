@@ -1,0 +1,1 @@
+"""How litserve is served and asked."""

@@ -1,0 +1,1 @@
+"""How mlserver is served and asked."""

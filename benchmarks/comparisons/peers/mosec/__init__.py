@@ -1,0 +1,1 @@
+"""How mosec is served and asked."""

@@ -1,0 +1,1 @@
+"""How ray is served and asked."""

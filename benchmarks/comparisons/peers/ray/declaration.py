@@ -1,0 +1,31 @@
+"""Ray Serve: replicas as Ray actors."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.comparisons.assignment import Assignment
+from benchmarks.comparisons.form import plain_json
+from benchmarks.comparisons.peer import PEERS_FOLDER, Peer
+
+
+def command(assignment: Assignment, folder: Path) -> list[str]:
+    return ["python", str(PEERS_FOLDER / "ray" / "server.py"), str(folder)]
+
+
+def variables(assignment: Assignment, folder: Path) -> Mapping[str, str]:
+    return {"RAY_USAGE_STATS_ENABLED": "0", "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1"}
+
+
+PEER = Peer(
+    name="ray",
+    title="Ray Serve",
+    package="ray",
+    home="https://docs.ray.io/en/latest/serve/",
+    set_up=(
+        "`@serve.batch` where the setting batches, `RAY_SERVE_THROUGHPUT_OPTIMIZED=1`, no access log, no dashboard; the "
+        "deployment reads Starlette's request itself."
+    ),
+    forms=(plain_json("/predict"),),
+    command=command,
+    variables=variables,
+)

@@ -1,0 +1,1 @@
+"""How torchserve is served and asked."""

@@ -1,0 +1,1 @@
+"""How triton is served and asked."""
