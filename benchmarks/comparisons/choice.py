@@ -38,6 +38,7 @@ class Point:
     p50_ms: Spread
     p99_ms: Spread
     is_p99_supported: bool
+    rss_bytes: float
     pss_bytes: float
     failed: int
     disturbed: int
@@ -79,7 +80,23 @@ def _point(title: str, loads: list[LoadRecord]) -> Point:
         p50_ms=Spread.of(load.p50_ms for load in loads),
         p99_ms=Spread.of(load.p99_ms for load in loads),
         is_p99_supported=all(load.is_p99_supported for load in loads),
+        rss_bytes=median(load.rss_bytes for load in loads),
         pss_bytes=median(load.pss_bytes for load in loads),
         failed=sum(load.failed for load in loads),
         disturbed=sum(not load.is_quiet for load in loads),
     )
+
+
+def lasting_setting(group: Iterable[Point]) -> Point:
+    """Of one contender's points, the one at the most connections; of several such, the fastest. Its setting is the one
+    that somebody would leave in place."""
+    return max(group, key=lambda each: (each.connections, each.requests_per_second.median))
+
+
+def engine_limits(comparison: Comparison, model: str) -> dict[int, Spread]:
+    """What the engine did by itself, by batch size."""
+    rates: dict[int, list[float]] = defaultdict(list)
+    for record in comparison.engine:
+        if record.model == model:
+            rates[record.batch_size].append(record.inferences_per_second)
+    return {size: Spread.of(found) for size, found in rates.items()}

@@ -13,7 +13,7 @@ Array = NDArray[Any]
 
 
 def load(assignment: Assignment) -> Callable[[Array], Array]:
-    """A function from rows of input to rows of output, warmed up once. ONNX Runtime lets it be called from any thread."""
+    """A function from rows of input to rows of output, warmed up once. Any thread may call it."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = assignment.threads
     options.inter_op_num_threads = 1

@@ -79,7 +79,9 @@ def raw_bytes(path: str) -> Form:
     """The row's bytes and nothing else, both ways."""
 
     def payload(model: ReferenceModel) -> Payload:
-        return Payload(path.format(model=model.name), model.sample(1).tobytes(), {"Content-Type": "application/octet-stream"})
+        return Payload(
+            path.format(model=model.name), model.sample(1).tobytes(), {"Content-Type": "application/octet-stream"}
+        )
 
     return Form(name="raw bytes", kind="binary", payload=payload, values=lambda answer: from_bytes(answer.body))
 

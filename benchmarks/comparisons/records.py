@@ -57,6 +57,16 @@ class StartRecord(Struct, frozen=True, kw_only=True):
     processes: int
 
 
+class EngineRecord(Struct, frozen=True, kw_only=True):
+    """ONNX Runtime without a server: one session of one thread, run by a thread on each core."""
+
+    model: str
+    turn: int
+    batch_size: int
+    inferences_per_second: float
+    is_quiet: bool
+
+
 class FailureRecord(Struct, frozen=True, kw_only=True):
     """What could not be measured."""
 
@@ -91,6 +101,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     wall_s: float
     """Of the whole run."""
     peers: tuple[PeerRecord, ...]
+    engine: tuple[EngineRecord, ...]
     starts: tuple[StartRecord, ...]
     loads: tuple[LoadRecord, ...]
     failures: tuple[FailureRecord, ...]

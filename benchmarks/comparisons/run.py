@@ -15,11 +15,19 @@ from pathlib import Path
 
 from benchmarks.comparisons import records
 from benchmarks.comparisons.choice import points
+from benchmarks.comparisons.engine_limit import measure_engine
 from benchmarks.comparisons.goals import goals
 from benchmarks.comparisons.page import PAGE, write_page
 from benchmarks.comparisons.peer import Peer
 from benchmarks.comparisons.peer_environment import NotInstalled, PeerEnvironment, environment_of
-from benchmarks.comparisons.records import Comparison, FailureRecord, LoadRecord, PeerRecord, StartRecord
+from benchmarks.comparisons.records import (
+    Comparison,
+    EngineRecord,
+    FailureRecord,
+    LoadRecord,
+    PeerRecord,
+    StartRecord,
+)
 from benchmarks.comparisons.registry import BY_NAME
 from benchmarks.comparisons.setting import SMALL_MODELS
 from benchmarks.comparisons.visit import Load, Visit, measure_form, serving, start_record, visits
@@ -49,7 +57,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--duration", type=_seconds, default=2.0, help="of one load (default 2s)")
     parser.add_argument("--turns", type=int, default=3, help="in which each contender is visited (default 3)")
     parser.add_argument("--quick", action="store_true", help="one turn of short loads: does it work?")
-    parser.add_argument("--out", type=Path, help=f"where the raw data go (default {RESULT.name}, in benchmarks/results)")
+    parser.add_argument(
+        "--out", type=Path, help=f"where the raw data go (default {RESULT.name}, in benchmarks/results)"
+    )
     parser.add_argument("--install", action="store_true", help="make the environments and models, and stop")
     arguments = parser.parse_args()
     if arguments.quick:
@@ -80,6 +90,7 @@ class Gathering:
     """What was seen so far. A contender that fails is told, and visited no more for the same model and setting."""
 
     def __init__(self) -> None:
+        self.engine: list[EngineRecord] = []
         self.starts: list[StartRecord] = []
         self.loads: list[LoadRecord] = []
         self.failures: list[FailureRecord] = []
@@ -155,6 +166,7 @@ def main() -> int:
     with LoadGenerator(1) as generator:
         load = Load(generator, arguments.duration, *((0.5, 1) if arguments.quick else (10.0, 2)))
         for model, turn in product(models, range(arguments.turns)):
+            gathering.engine += measure_engine(model, load, turn)
             for peer in rotated([peer for peer in peers if peer.name in installed], turn):
                 for visit in visits(peer, model, connections_for(model.name, arguments.connections)):
                     gathering.visit(visit, installed[peer.name], load, turn)
@@ -167,6 +179,7 @@ def main() -> int:
         is_quick=arguments.quick,
         wall_s=round(time.monotonic() - began, 1),
         peers=tuple(peer_record(peer, installed.get(peer.name)) for peer in peers),
+        engine=tuple(gathering.engine),
         starts=tuple(gathering.starts),
         loads=tuple(gathering.loads),
         failures=tuple(gathering.failures),

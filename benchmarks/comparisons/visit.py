@@ -235,9 +235,7 @@ def _measured(
     return Instrument(generator, same_machine=True).measure(plan, name=form.name, warm_up_s=ramp_s)
 
 
-def load_plan(
-    form: Form, model: ReferenceModel, assignment: Assignment, connections: int, seconds: float
-) -> LoadPlan:
+def load_plan(form: Form, model: ReferenceModel, assignment: Assignment, connections: int, seconds: float) -> LoadPlan:
     """A closed loop, in which each connection carries one request at a time."""
     asked = form.payload(model)
     is_grpc = form.kind == "grpc"

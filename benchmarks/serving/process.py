@@ -116,9 +116,7 @@ class Observation:
         return {**asdict(self), "is_quiet": self.is_quiet}
 
 
-def observe(
-    action: Callable[[], T], server: int | None = None, clients: Sequence[int] = ()
-) -> tuple[T, Observation]:
+def observe(action: Callable[[], T], server: int | None = None, clients: Sequence[int] = ()) -> tuple[T, Observation]:
     """Run `action`, whose children are the client, against the process tree of `server`.
 
     `clients` are processes of the client that live on when it has returned.

@@ -22,8 +22,9 @@ PEER = Peer(
     package="fastapi",
     home="https://fastapi.tiangolo.com/",
     set_up=(
-        "uvloop and httptools, no access log, one execution a request; the small model in an `async def` (on the loop), "
-        "the large ones in a `def` (on its threads); JSON through pydantic models, raw bytes through `Request.body()`."
+        "uvloop and httptools, no access log, one execution a request; the small model in an `async def` (on the "
+        "loop), the large ones in a `def` (on its threads); JSON through pydantic models, raw bytes through "
+        "`Request.body()`."
     ),
     forms=(plain_json("/predict"), raw_bytes("/bytes")),
     command=command,

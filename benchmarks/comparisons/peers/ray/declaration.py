@@ -22,8 +22,8 @@ PEER = Peer(
     package="ray",
     home="https://docs.ray.io/en/latest/serve/",
     set_up=(
-        "`@serve.batch` where the setting batches, `RAY_SERVE_THROUGHPUT_OPTIMIZED=1`, no access log, no dashboard; the "
-        "deployment reads Starlette's request itself."
+        "`@serve.batch` where the setting batches, `RAY_SERVE_THROUGHPUT_OPTIMIZED=1`, no access log, no dashboard; "
+        "the deployment reads Starlette's request itself."
     ),
     forms=(plain_json("/predict"),),
     command=command,

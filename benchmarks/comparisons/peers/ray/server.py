@@ -16,7 +16,9 @@ ASSIGNMENT = read_assignment()
 
 
 @serve.deployment(
-    num_replicas=ASSIGNMENT.instances, max_ongoing_requests=256, ray_actor_options={"num_cpus": 1 / ASSIGNMENT.instances}
+    num_replicas=ASSIGNMENT.instances,
+    max_ongoing_requests=256,
+    ray_actor_options={"num_cpus": 1 / ASSIGNMENT.instances},
 )
 class ModelDeployment:
     def __init__(self) -> None:
@@ -50,6 +52,7 @@ if __name__ == "__main__":
     serve.start(
         http_options={"host": "127.0.0.1", "port": ASSIGNMENT.http_port}, logging_config={"enable_access_log": False}
     )
-    serve.run(ModelDeployment.bind(), name="compared", route_prefix="/predict")
+    deployment: Any = ModelDeployment
+    serve.run(deployment.bind(), name="compared", route_prefix="/predict")
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
     ray.shutdown()

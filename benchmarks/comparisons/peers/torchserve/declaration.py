@@ -52,7 +52,6 @@ def variables(assignment: Assignment, folder: Path) -> Mapping[str, str]:
     return {"TS_DISABLE_SYSTEM_METRICS": "true", "LOG_LOCATION": str(folder), "METRICS_LOCATION": str(folder)}
 
 
-
 PEER = Peer(
     name="torchserve",
     title="TorchServe",
