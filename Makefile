@@ -56,6 +56,10 @@ bench: $(DEV_READY) bench-packages ## measure speed and memory, and print them w
 bench-check: $(DEV_READY) bench-packages ## as bench, and fail if a target is missed
 	@$(BIN)/python -m benchmarks.serving.run --check $(ARGS)
 
+.PHONY: compare
+compare: $(DEV_READY) compare-packages ## measure beside other servers, and write the page about it
+	@$(BIN)/python -m benchmarks.comparisons.run $(ARGS)
+
 .PHONY: docs
 docs: $(DEV_READY) ## write the reference pages anew from the declarations
 	@$(BIN)/python -m guepard.settings.reference
@@ -82,3 +86,7 @@ debian-packages:
 .PHONY: bench-packages
 bench-packages:
 	@scripts/debian_packages.sh wrk:wrk h2load:nghttp2-client
+
+.PHONY: compare-packages
+compare-packages:
+	@scripts/debian_packages.sh wrk:wrk java:openjdk-17-jre-headless

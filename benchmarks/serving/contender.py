@@ -23,6 +23,7 @@ READY_PATH = "/v2/health/ready"
 POLL_S = 0.005
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 40.0
+KILL_LIMIT_S = 5.0
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -164,10 +165,12 @@ def _stop(process: subprocess.Popen[bytes], limit_s: float) -> None:
     if process.poll() is None:
         process.kill()
     process.wait()
-    for member in family:
-        if (alive := read_stat(member.pid)) is not None and alive.started_ticks == member.started_ticks:
-            with suppress(ProcessLookupError):
-                os.kill(member.pid, signal.SIGKILL)
+    for member in filter(_lives, family):
+        with suppress(ProcessLookupError):
+            os.kill(member.pid, signal.SIGKILL)
+    deadline = time.monotonic() + KILL_LIMIT_S
+    while any(map(_lives, family)) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
 
 
 class _Member(NamedTuple):
@@ -178,3 +181,8 @@ class _Member(NamedTuple):
 
 def _descendants(root: int) -> set[_Member]:
     return {_Member(stat.pid, stat.started_ticks) for stat in process_tree(root) if stat.pid != root}
+
+
+def _lives(member: _Member) -> bool:
+    stat = read_stat(member.pid)
+    return stat is not None and stat.started_ticks == member.started_ticks and stat.state != "Z"

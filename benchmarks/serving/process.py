@@ -25,6 +25,8 @@ class ProcessStat(NamedTuple):
     """Own time and that of children it has waited for, so that a tree's sum loses nobody."""
     started_ticks: int
     """Since boot."""
+    state: str
+    """Z: it has ended, and its parent has not noticed."""
 
 
 def read_stat(pid: int) -> ProcessStat | None:
@@ -34,7 +36,7 @@ def read_stat(pid: int) -> ProcessStat | None:
         return None
     # The second field is the command's name in parentheses and may hold spaces and parentheses itself.
     fields = text[text.rindex(")") + 2 :].split()
-    return ProcessStat(pid, int(fields[1]), sum(map(int, fields[11:15])), int(fields[19]))
+    return ProcessStat(pid, int(fields[1]), sum(map(int, fields[11:15])), int(fields[19]), fields[0])
 
 
 def process_tree(root: int) -> list[ProcessStat]:
