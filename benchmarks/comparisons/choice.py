@@ -1,11 +1,15 @@
 """From single loads to figures: medians of the turns, and the setting that serves a contender best at each point."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from benchmarks.comparisons.records import Comparison, LoadRecord
+
+NEAR = 0.1
+"""How much worse than the best a setting may be in the first turn, and still be measured in the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +47,71 @@ class Point:
     failed: int
     disturbed: int
     """Turns in which the machine was busy with other work."""
+    turns: int
+
+
+class Wanted(NamedTuple):
+    """A load that is worth being made."""
+
+    model: str
+    peer: str
+    setting: str
+    form: str
+    connections: int
 
 
 def points(comparison: Comparison) -> list[Point]:
     """Every combination that was measured, in the order of the contenders."""
     titles = {peer.name: peer.title for peer in comparison.peers}
-    groups: dict[tuple[object, ...], list[LoadRecord]] = defaultdict(list)
-    for load in comparison.loads:
-        groups[load.model, load.connections, load.peer, load.form, load.setting].append(load)
     order = {name: place for place, name in enumerate(titles)}
     models = {name: place for place, name in enumerate(comparison.models)}
-    found = [_point(titles[group[0].peer], group) for group in groups.values()]
+    found = points_of(comparison.loads, titles)
     return sorted(found, key=lambda each: (models[each.model], each.connections, order[each.peer]))
+
+
+def points_of(loads: Iterable[LoadRecord], titles: Mapping[str, str]) -> list[Point]:
+    """The same in no order."""
+    groups: dict[tuple[object, ...], list[LoadRecord]] = defaultdict(list)
+    for load in loads:
+        groups[load.model, load.connections, load.peer, load.form, load.setting].append(load)
+    return [_point(titles[group[0].peer], group) for group in groups.values()]
 
 
 def best(candidates: Iterable[Point]) -> list[Point]:
     """Of each contender, form and number of connections the setting with the most requests per second."""
+    return [max(group, key=lambda each: each.requests_per_second.median) for group in _rivals(candidates)]
+
+
+def settled(candidates: Iterable[Point]) -> list[Point]:
+    """Without settings that were given up after fewer turns than their rivals: one lucky turn is no figure."""
+    return [
+        point for group in _rivals(candidates) for point in group if point.turns == max(rival.turns for rival in group)
+    ]
+
+
+def promising(candidates: Iterable[Point]) -> set[Wanted]:
+    """Where a setting is the best of its contender in some figure, or near it: worth another turn."""
+    found = set()
+    for group in _rivals(candidates):
+        rate = max(each.requests_per_second.median for each in group)
+        cpu = min(each.cpu_us.median for each in group)
+        p50 = min(each.p50_ms.median for each in group)
+        for each in group:
+            if (
+                each.requests_per_second.median >= rate * (1 - NEAR)
+                or each.cpu_us.median <= cpu * (1 + NEAR)
+                or each.p50_ms.median <= p50 * (1 + NEAR)
+            ):
+                found.add(Wanted(each.model, each.peer, each.setting, each.form, each.connections))
+    return found
+
+
+def _rivals(candidates: Iterable[Point]) -> list[list[Point]]:
+    """Settings of the same contender in the same form at the same number of connections."""
     groups: dict[tuple[object, ...], list[Point]] = defaultdict(list)
     for point in candidates:
         groups[point.model, point.connections, point.peer, point.form].append(point)
-    return [max(group, key=lambda each: each.requests_per_second.median) for group in groups.values()]
+    return list(groups.values())
 
 
 def _point(title: str, loads: list[LoadRecord]) -> Point:
@@ -84,6 +133,7 @@ def _point(title: str, loads: list[LoadRecord]) -> Point:
         pss_bytes=median(load.pss_bytes for load in loads),
         failed=sum(load.failed for load in loads),
         disturbed=sum(not load.is_quiet for load in loads),
+        turns=len(loads),
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks.comparisons.choice import Point, points
+from benchmarks.comparisons.choice import Point, points, settled
 from benchmarks.comparisons.records import Comparison
 
 OWN = "guepard"
@@ -65,7 +65,7 @@ WISHES = (
 def goals(comparison: Comparison) -> list[Goal]:
     """Those for which both sides were measured."""
     found = []
-    here = [point for point in points(comparison) if point.model == MODEL]
+    here = [point for point in settled(points(comparison)) if point.model == MODEL]
     for wish in WISHES:
         for connections in wish.connections:
             at = [point for point in here if point.connections == connections and point.kind == wish.kind]

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks.comparisons.choice import Point, Spread, best, engine_limits, lasting_setting, points
+from benchmarks.comparisons.choice import Point, Spread, best, engine_limits, lasting_setting, points, settled
 from benchmarks.comparisons.goals import OWN, Goal, goals
 from benchmarks.comparisons.plots import TITLES, plots
 from benchmarks.comparisons.records import Comparison, PeerRecord, read
+from benchmarks.comparisons.setting import LARGE_FACTOR, turns_for
 from guepard.bench.figures import number
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +38,7 @@ def write_page(comparison: Comparison, page: Path) -> None:
 
 
 def page_text(comparison: Comparison, folder: str) -> str:
-    chosen = best(points(comparison))
+    chosen = best(settled(points(comparison)))
     parts = [
         "# Comparison with other servers",
         _preface(comparison),
@@ -66,7 +67,8 @@ def _preface(comparison: Comparison) -> str:
         "turns on one machine. `make compare` measures it anew; `python -m benchmarks.comparisons.page` makes this "
         "page from the [raw data](../../benchmarks/results/comparisons.json), in which every single load is.",
         f"Machine: {where}. {comparison.environment['date'][:10]}, commit {comparison.environment['commit']}. "
-        f"{comparison.turns} turn{'s' * (comparison.turns > 1)} of {comparison.duration_s:g} s a load, "
+        f"{comparison.turns} turn{'s' * (comparison.turns > 1)} of {comparison.duration_s:g} s a load, with large models "
+        f"{turns_for('large', comparison.turns)} of {comparison.duration_s * LARGE_FACTOR:g} s, "
         f"{comparison.wall_s / 60:.0f} minutes in all. Other work on the machine disturbed {disturbed} of "
         f"{len(comparison.loads)} loads.",
     ]
@@ -238,10 +240,11 @@ def _method(comparison: Comparison) -> str:
             "sends its next request when it has the answer. One row a request, the same each time. Over gRPC each "
             "connection carries one call at a time. Nothing is pinned: server and client share the cores.",
             "- **Turns**: in each turn every contender is started anew in every setting that may be its best, asked "
-            "once and its answer compared with ONNX Runtime's, warmed up for a second, loaded, and ended. The next "
-            "turn begins with another contender. A figure is the median of the turns, with smallest and largest "
-            "beside it. Settings that cannot be the best at a number of connections are not measured there: no "
-            "batching at 64 connections, one wide execution at more than one.",
+            "once and its answer compared with ONNX Runtime's, warmed up for a second, loaded, and ended. The next turn "
+            "begins with another contender. After the first turn, a setting that was more than 10 % worse than another "
+            "of the same contender in every figure of a point is not measured there again. Others are measured nowhere "
+            "but where they can be best: one wide execution, and no batching with the small model, at few connections. A "
+            "figure is the median of the turns, with smallest and largest beside it.",
             "- **Best setting**: the one with the most requests per second in that form at that number of connections. "
             "Ratios are taken against the lowest figure of any setting.",
             "- **CPU per request**: user and system time of the server's whole process tree, from `/proc`, for each "

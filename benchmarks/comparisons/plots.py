@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from benchmarks.comparisons.choice import Point, Spread, best, lasting_setting, points
+from benchmarks.comparisons.choice import Point, Spread, best, lasting_setting, points, settled
 from benchmarks.comparisons.dot_plot import Mark, Row, dot_plot
 from benchmarks.comparisons.goals import OWN
 from benchmarks.comparisons.records import Comparison
@@ -13,7 +13,7 @@ TITLES = {"mlp": "MLP", "minilm": "MiniLM", "resnet50": "ResNet-50"}
 
 def plots(comparison: Comparison) -> dict[str, str]:
     """SVG by file name."""
-    chosen = best(points(comparison))
+    chosen = best(settled(points(comparison)))
     found = {}
     for model in comparison.models:
         here = [point for point in chosen if point.model == model]

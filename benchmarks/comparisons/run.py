@@ -10,12 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from itertools import product
 from pathlib import Path
 
 from benchmarks.comparisons import records
-from benchmarks.comparisons.choice import points
+from benchmarks.comparisons.choice import Wanted, points, points_of, promising
 from benchmarks.comparisons.engine_limit import measure_engine
+from benchmarks.comparisons.form import Form
 from benchmarks.comparisons.goals import goals
 from benchmarks.comparisons.page import PAGE, write_page
 from benchmarks.comparisons.peer import Peer
@@ -29,8 +29,8 @@ from benchmarks.comparisons.records import (
     StartRecord,
 )
 from benchmarks.comparisons.registry import BY_NAME
-from benchmarks.comparisons.setting import SMALL_MODELS
-from benchmarks.comparisons.visit import Load, Visit, measure_form, serving, start_record, visits
+from benchmarks.comparisons.setting import SMALL_MODELS, turns_for
+from benchmarks.comparisons.visit import Load, Server, Visit, measure_form, serving, start_record, visits
 from benchmarks.models import MODELS
 from benchmarks.serving import environment
 from benchmarks.serving.contender import NotServing
@@ -54,8 +54,12 @@ def parse_arguments() -> argparse.Namespace:
         "--models", type=_names(COMPARED_MODELS), default=COMPARED_MODELS, help=f"of {', '.join(COMPARED_MODELS)}"
     )
     parser.add_argument("--connections", type=_counts, default=(1, 8, 64), help="for large models only those up to 8")
-    parser.add_argument("--duration", type=_seconds, default=2.0, help="of one load (default 2s)")
-    parser.add_argument("--turns", type=int, default=3, help="in which each contender is visited (default 3)")
+    parser.add_argument(
+        "--duration", type=_seconds, default=2.0, help="of one load; large models half as much again (default 2s)"
+    )
+    parser.add_argument(
+        "--turns", type=int, default=3, help="in which each contender is visited; large models one less (default 3)"
+    )
     parser.add_argument("--quick", action="store_true", help="one turn of short loads: does it work?")
     parser.add_argument(
         "--out", type=Path, help=f"where the raw data go (default {RESULT.name}, in benchmarks/results)"
@@ -87,7 +91,7 @@ def _seconds(text: str) -> float:
 
 
 class Gathering:
-    """What was seen so far. A contender that fails is told, and visited no more for the same model and setting."""
+    """What was seen so far. What fails is told, and not tried again with the same model and setting."""
 
     def __init__(self) -> None:
         self.engine: list[EngineRecord] = []
@@ -96,37 +100,44 @@ class Gathering:
         self.failures: list[FailureRecord] = []
 
     def visit(self, visit: Visit, environment: PeerEnvironment, load: Load, turn: int) -> None:
-        if any(self._is_about(failure, visit) for failure in self.failures):
+        if self._has_failed(visit, visit.form_name):
             return
         print(f"turn {turn + 1}, {visit}", file=sys.stderr, flush=True)
         try:
             with serving(visit, environment) as server:
                 self.starts.append(start_record(visit, server, turn))
                 for form in visit.forms:
-                    self.loads += measure_form(visit, form, server, load, turn)
-        except (NotServing, AssertionError, OSError, subprocess.CalledProcessError, GuepardError) as error:
-            self.fail(visit, str(error))
+                    self.load(visit, form, server, load, turn)
+        except (NotServing, OSError, subprocess.CalledProcessError) as error:
+            self.fail(visit, visit.form_name, str(error))
 
-    def fail(self, visit: Visit, reason: str) -> None:
+    def load(self, visit: Visit, form: Form, server: Server, load: Load, turn: int) -> None:
+        if self._has_failed(visit, form.name):
+            return
+        try:
+            self.loads += measure_form(visit, form, server, load, turn)
+        except (AssertionError, GuepardError) as error:
+            self.fail(visit, form.name, str(error))
+
+    def promising(self) -> set[Wanted]:
+        """What is worth another turn."""
+        return promising(points_of(self.loads, {load.peer: "" for load in self.loads}))
+
+    def fail(self, visit: Visit, form: str, reason: str) -> None:
         print(f"  failed: {reason}", file=sys.stderr, flush=True)
         self.failures.append(
             FailureRecord(
                 peer=visit.peer.name,
                 model=visit.model.name,
                 setting=visit.setting.name,
-                form=visit.form_name,
+                form=form,
                 reason=reason[-1_000:],
             )
         )
 
-    @staticmethod
-    def _is_about(failure: FailureRecord, visit: Visit) -> bool:
-        return (failure.peer, failure.model, failure.setting, failure.form) == (
-            visit.peer.name,
-            visit.model.name,
-            visit.setting.name,
-            visit.form_name,
-        )
+    def _has_failed(self, visit: Visit, form: str) -> bool:
+        about = (visit.peer.name, visit.model.name, visit.setting.name, form)
+        return any((each.peer, each.model, each.setting, each.form) == about for each in self.failures)
 
 
 def environments(peers: Iterable[Peer], failures: list[FailureRecord]) -> dict[str, PeerEnvironment]:
@@ -164,12 +175,20 @@ def main() -> int:
     if arguments.install:
         return 1 if gathering.failures else 0
     with LoadGenerator(1) as generator:
-        load = Load(generator, arguments.duration, *((0.5, 1) if arguments.quick else (10.0, 2)))
-        for model, turn in product(models, range(arguments.turns)):
+        whole = Load(generator, arguments.duration, *((0.5, 1) if arguments.quick else (10.0, 2)))
+        present = [peer for peer in peers if peer.name in installed]
+        for model, turn in (
+            (model, turn) for model in models for turn in range(turns_for(model.name, arguments.turns))
+        ):
+            load = whole.of(model)
+            # The first turn tries every setting; the others measure those that may be the best.
+            wanted = gathering.promising() if turn else None
             gathering.engine += measure_engine(model, load, turn)
-            for peer in rotated([peer for peer in peers if peer.name in installed], turn):
-                for visit in visits(peer, model, connections_for(model.name, arguments.connections)):
-                    gathering.visit(visit, installed[peer.name], load, turn)
+            for peer in rotated(present, turn):
+                for every in visits(peer, model, connections_for(model.name, arguments.connections)):
+                    visit = every if wanted is None else every.only(wanted)
+                    if visit is not None:
+                        gathering.visit(visit, installed[peer.name], load, turn)
     comparison = Comparison(
         environment=where,
         duration_s=arguments.duration,

@@ -10,6 +10,13 @@ from dataclasses import dataclass
 CORES = len(os.sched_getaffinity(0))
 SMALL_MODELS = frozenset(("mlp",))
 """Whose executions are so short that they want one thread and large batches."""
+LARGE_FACTOR = 1.5
+"""How much longer large models are loaded: there are fewer answers to go by."""
+
+
+def turns_for(model: str, turns: int) -> int:
+    """One less with large models, whose figures differ little from turn to turn."""
+    return turns if model in SMALL_MODELS else max(1, turns - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +35,9 @@ class Setting:
 
 DEFAULTS = Setting(name="defaults")
 SMALL_BATCHES = Setting(name="batches of 64", max_batch_size=64)
-SMALL_ALONE = Setting(name="no batching", connections=frozenset((1, 8)))
+SMALL_ALONE = Setting(name="no batching", connections=frozenset((1,)))
+SMALL_FEW_ALONE = Setting(name="no batching", connections=frozenset((1, 8)))
+"""For servers whose batches gain nothing from eight clients."""
 LARGE_NARROW = Setting(name=f"{CORES} × 1 thread, batches of 4", instances=CORES, max_batch_size=4)
 LARGE_WIDE = Setting(name=f"1 × {CORES} threads, no batching", threads=CORES, connections=frozenset((1,)))
 

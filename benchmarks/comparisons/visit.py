@@ -2,9 +2,9 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
@@ -15,11 +15,12 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from benchmarks.comparisons.assignment import Assignment
+from benchmarks.comparisons.choice import Wanted
 from benchmarks.comparisons.form import Form, Values
 from benchmarks.comparisons.peer import Peer
 from benchmarks.comparisons.peer_environment import PeerEnvironment
 from benchmarks.comparisons.records import LoadRecord, StartRecord
-from benchmarks.comparisons.setting import Setting
+from benchmarks.comparisons.setting import LARGE_FACTOR, SMALL_MODELS, Setting
 from benchmarks.models import ReferenceModel
 from benchmarks.serving import grpc_payload
 from benchmarks.serving.contender import free_ports, running
@@ -32,6 +33,8 @@ from guepard.measure.load.plan import Endpoint, LoadPlan, Payload
 from guepard.measure.results import Run
 
 ROOT = Path(__file__).parents[2]
+ONE_FORM_MODELS = frozenset(("minilm",))
+"""Whose bodies are so small beside the model that the form makes no difference: binary, where there is one."""
 STOP_LIMIT_S = 8.0
 WARM_UP_S = 1.0
 RAMP_S = 0.25
@@ -46,6 +49,19 @@ class Visit:
     setting: Setting
     forms: tuple[Form, ...]
     connections: tuple[int, ...]
+    wanted: Container[Wanted] | None = None
+    """Of these forms and connections; None for all."""
+
+    def only(self, wanted: Container[Wanted]) -> "Visit | None":
+        """With the forms and connections of which some load is wanted; None where there is none."""
+        forms = tuple(form for form in self.forms if any(self.load(form, each) in wanted for each in self.connections))
+        return replace(self, forms=forms, wanted=wanted) if forms else None
+
+    def connections_of(self, form: Form) -> tuple[int, ...]:
+        return tuple(each for each in self.connections if self.wanted is None or self.load(form, each) in self.wanted)
+
+    def load(self, form: Form, connections: int) -> Wanted:
+        return Wanted(self.model.name, self.peer.name, self.setting.name, form.name, connections)
 
     @property
     def form_name(self) -> str:
@@ -67,6 +83,10 @@ class Load:
     attempts: int
     """While the machine is busy with other work."""
 
+    def of(self, model: ReferenceModel) -> "Load":
+        """Longer where there are few answers in a second."""
+        return self if model.name in SMALL_MODELS else replace(self, duration_s=self.duration_s * LARGE_FACTOR)
+
 
 @dataclass(frozen=True, slots=True)
 class Server:
@@ -78,6 +98,8 @@ class Server:
 def visits(peer: Peer, model: ReferenceModel, connections: tuple[int, ...]) -> Iterator[Visit]:
     """Every start that `peer` needs for `model`."""
     forms = tuple(form for form in peer.forms if form.suits(model.name))
+    if model.name in ONE_FORM_MODELS and any(form.kind == "binary" for form in forms):
+        forms = tuple(form for form in forms if form.kind == "binary")
     groups = [(form,) for form in forms] if peer.is_form_at_start else [forms]
     for setting in peer.settings.of(model.name):
         suited = tuple(each for each in connections if setting.suits(each))
@@ -183,8 +205,8 @@ def measure_form(visit: Visit, form: Form, server: Server, load: Load, turn: int
     """One load for each number of connections. Raises: AssertionError before the first, if the answer is wrong."""
     check(visit.model, form, server.assignment)
     measure = partial(_measured, form, visit.model, server.assignment, load.generator)
-    measure(max(visit.connections), WARM_UP_S, 0.0)
-    for connections in visit.connections:
+    measure(max(visit.connections_of(form)), WARM_UP_S, 0.0)
+    for connections in visit.connections_of(form):
         print(f"  {form.name}, {connections} connections", file=sys.stderr, flush=True)
         run, seen = observe_quietly(
             partial(measure, connections, load.duration_s, RAMP_S),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.comparisons.choice import Spread, best, engine_limits, lasting_setting, points
+from benchmarks.comparisons.choice import Spread, best, engine_limits, lasting_setting, points, promising, settled
 from benchmarks.comparisons.goals import goals
 from tests.unit.benchmarks.comparisons import a_comparison, a_load, an_engine
 
@@ -43,6 +43,33 @@ def test_the_best_setting_may_differ_from_point_to_point() -> None:
     told = [(point.connections, point.form, point.setting) for point in chosen]
     assert told == [(1, "JSON", "alone"), (8, "JSON", "batches"), (8, "raw bytes", "alone")]
     assert lasting_setting(chosen).setting == "batches"
+
+
+def test_only_settings_that_may_be_the_best_in_some_figure_get_another_turn() -> None:
+    loads = [
+        a_load("mosec", setting="fast", requests_per_second=1_000.0, cpu_us=50.0, p50_ms=2.0),
+        a_load("mosec", setting="thrifty", requests_per_second=100.0, cpu_us=40.0, p50_ms=2.0),
+        a_load("mosec", setting="prompt", requests_per_second=100.0, cpu_us=90.0, p50_ms=1.0),
+        a_load("mosec", setting="near", requests_per_second=910.0, cpu_us=90.0, p50_ms=9.0),
+        a_load("mosec", setting="far", requests_per_second=890.0, cpu_us=45.0, p50_ms=1.2),
+        a_load("triton", setting="far", requests_per_second=1.0),
+    ]
+    wanted = promising(points(a_comparison(*loads)))
+    assert {(each.peer, each.setting) for each in wanted} == {
+        *(("mosec", setting) for setting in ("fast", "thrifty", "prompt", "near")),
+        ("triton", "far"),
+    }
+
+
+def test_a_setting_that_was_given_up_after_one_lucky_turn_is_not_the_best() -> None:
+    loads = [
+        a_load("mosec", setting="lucky", requests_per_second=900.0, cpu_us=1.0),
+        *(a_load("mosec", setting="steady", turn=turn, requests_per_second=800.0) for turn in range(2)),
+        a_load("guepard", form="V2 JSON", cpu_us=50.0),
+    ]
+    found = points(a_comparison(*loads))
+    assert [point.setting for point in best(settled(found)) if point.peer == "mosec"] == ["steady"]
+    assert goals(a_comparison(*loads))[0].peer.setting == "steady"
 
 
 def test_what_the_engine_does_is_told_by_batch_size() -> None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,13 +17,15 @@ from benchmarks.comparisons.peer import Peer
 from benchmarks.comparisons.peer_environment import NotInstalled, environment_of
 from benchmarks.comparisons.peers.mlserver import declaration as mlserver
 from benchmarks.comparisons.peers.triton import declaration as triton
+from benchmarks.comparisons.records import LoadRecord
 from benchmarks.comparisons.registry import BY_NAME, PEERS
 from benchmarks.comparisons.run import Gathering, connections_for, rotated
-from benchmarks.comparisons.setting import Setting, Settings
-from benchmarks.comparisons.visit import Visit, load_plan, visits
+from benchmarks.comparisons.setting import Setting, Settings, turns_for
+from benchmarks.comparisons.visit import Load, Visit, load_plan, visits
 from benchmarks.models import MINILM, MLP, RESNET50
 from benchmarks.serving import contender
 from benchmarks.serving.payload import Answer
+from tests.unit.benchmarks.comparisons import a_load
 
 ASSIGNMENT = Assignment(
     model="mlp",
@@ -91,8 +94,30 @@ def test_a_visit_is_made_for_each_setting_that_suits_some_connections() -> None:
 def test_large_models_have_settings_and_forms_of_their_own() -> None:
     (visit,) = visits(a_peer(), MINILM, (1, 8))
     assert (visit.setting.name, visit.connections) == ("wide", (1,))
-    assert [form.kind for form in visit.forms] == ["json", "binary"]
+    assert [form.kind for form in visit.forms] == ["binary"]
     assert list(visits(a_peer(), MINILM, (8,))) == []
+    (visit,) = visits(a_peer(forms=(plain_json("/p"),)), MINILM, (1,))
+    assert [form.kind for form in visit.forms] == ["json"]
+    (visit,) = visits(a_peer(), RESNET50, (1,))
+    assert [form.kind for form in visit.forms] == ["json", "binary"]
+
+
+def test_a_later_turn_makes_only_the_loads_that_are_wanted() -> None:
+    many, few = visits(a_peer(), MLP, (1, 8, 64))
+    json, binary, _ = many.forms
+    wanted = {many.load(json, 64), many.load(binary, 8), many.load(binary, 64)}
+    later = many.only(wanted)
+    assert later is not None
+    assert [(form.kind, later.connections_of(form)) for form in later.forms] == [("json", (64,)), ("binary", (8, 64))]
+    assert few.only(wanted) is None
+    assert many.connections_of(json) == (1, 8, 64)
+
+
+def test_large_models_are_loaded_longer_in_fewer_turns() -> None:
+    nothing: Any = None
+    load = Load(nothing, 2.0, 0.0, 1)
+    assert (load.of(MLP).duration_s, load.of(RESNET50).duration_s) == (2.0, 3.0)
+    assert [turns_for(model, turns) for model in ("mlp", "minilm") for turns in (1, 3)] == [1, 3, 1, 2]
 
 
 def test_a_server_of_one_form_at_a_time_is_started_for_each() -> None:
@@ -183,6 +208,23 @@ def test_a_failure_is_told_once_and_the_rest_goes_on(monkeypatch: pytest.MonkeyP
         gathering.visit(visit, nothing, nothing, 0)  # type: ignore[arg-type]
     assert asked == ["broken", "other"]
     assert [failure.reason for failure in gathering.failures] == ["it ended with 1"] * 2
+
+
+def test_a_form_that_fails_takes_no_other_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    gathering = Gathering()
+    visit = Visit(model=MLP, peer=a_peer(), setting=Setting(name="s"), forms=a_peer().forms, connections=(1,))
+
+    def measured(visit: Visit, form: Form, *others: object) -> list[LoadRecord]:
+        assert form.kind != "binary", "a wrong answer"
+        return [a_load("some", form=form.name)]
+
+    monkeypatch.setattr("benchmarks.comparisons.run.measure_form", measured)
+    nothing: Any = None
+    for form in (*visit.forms, *visit.forms):
+        gathering.load(visit, form, nothing, nothing, 0)
+    assert [load.form for load in gathering.loads] == ["JSON", "gRPC"] * 2
+    (failure,) = gathering.failures
+    assert (failure.form, failure.reason) == ("raw bytes", "a wrong answer")
 
 
 def test_triton_batches_only_where_the_setting_does() -> None:

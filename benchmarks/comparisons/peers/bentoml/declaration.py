@@ -6,6 +6,7 @@ from pathlib import Path
 from benchmarks.comparisons.assignment import Assignment
 from benchmarks.comparisons.form import batch_json
 from benchmarks.comparisons.peer import Peer
+from benchmarks.comparisons.setting import SMALL_BATCHES, SMALL_FEW_ALONE, Settings
 
 
 def command(assignment: Assignment, folder: Path) -> list[str]:
@@ -25,5 +26,6 @@ PEER = Peer(
     set_up="a service of NumPy arrays, `batchable` where the setting batches, no access log, metrics or tracking.",
     forms=(batch_json("/predict"),),
     command=command,
+    settings=Settings(small=(SMALL_BATCHES, SMALL_FEW_ALONE)),
     variables=variables,
 )

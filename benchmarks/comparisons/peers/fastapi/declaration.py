@@ -31,7 +31,7 @@ PEER = Peer(
     settings=Settings(
         small=(
             Setting(name="1 process"),
-            Setting(name=f"{CORES} processes", instances=CORES, connections=frozenset((8, 64))),
+            Setting(name=f"{CORES} processes", instances=CORES, connections=frozenset((64,))),
         ),
         large=(Setting(name=f"{CORES} processes × 1 thread", instances=CORES), LARGE_WIDE),
     ),

@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks.comparisons.assignment import Assignment
 from benchmarks.comparisons.form import GRPC, V2_JSON
 from benchmarks.comparisons.peer import Peer
-from benchmarks.comparisons.setting import CORES, LARGE_WIDE, SMALL_ALONE, SMALL_BATCHES, Setting, Settings
+from benchmarks.comparisons.setting import CORES, LARGE_WIDE, SMALL_BATCHES, SMALL_FEW_ALONE, Setting, Settings
 
 RUNTIME = "benchmarks.comparisons.peers.mlserver.runtime.ReferenceRuntime"
 
@@ -49,7 +49,7 @@ PEER = Peer(
     command=command,
     prepare=prepare,
     settings=Settings(
-        small=(SMALL_BATCHES, SMALL_ALONE),
+        small=(SMALL_BATCHES, SMALL_FEW_ALONE),
         large=(Setting(name=f"1 × {CORES} threads, batches of 4", threads=CORES, max_batch_size=4), LARGE_WIDE),
     ),
 )

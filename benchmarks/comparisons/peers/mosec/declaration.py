@@ -5,14 +5,13 @@ from pathlib import Path
 from benchmarks.comparisons.assignment import Assignment
 from benchmarks.comparisons.form import plain_json, raw_bytes
 from benchmarks.comparisons.peer import PEERS_FOLDER, Peer
-from benchmarks.comparisons.setting import CORES, LARGE_NARROW, LARGE_WIDE, Setting, Settings
+from benchmarks.comparisons.setting import LARGE_NARROW, LARGE_WIDE, SMALL_ALONE, Setting, Settings
 
 ROUTE = "/inference"
 SETTINGS = Settings(
     small=(
         # Its batches wait for their timer unless they are full, so each number of connections has a size that fits.
-        Setting(name="no batching", connections=frozenset((1, 8))),
-        Setting(name=f"no batching, {CORES} workers", instances=CORES, connections=frozenset((8,))),
+        SMALL_ALONE,
         Setting(name="batches of 8", max_batch_size=8, connections=frozenset((8,))),
         Setting(name="batches of 16", max_batch_size=16, connections=frozenset((64,))),
         Setting(name="batches of 64", max_batch_size=64, connections=frozenset((64,))),
