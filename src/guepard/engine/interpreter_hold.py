@@ -9,7 +9,7 @@ Source: Linux, sched-stats: /proc/PID/schedstat tells nanoseconds on a CPU, then
 import threading
 from collections.abc import Callable
 from itertools import pairwise
-from time import perf_counter_ns, sleep
+from time import perf_counter_ns, process_time_ns, sleep
 from typing import NamedTuple
 
 _TICK_S = 0.000_2
@@ -31,19 +31,21 @@ def measure_hold(run: Callable[[], object]) -> Hold:
     """Call `run` and watch from another thread how often that comes to run meanwhile.
 
     What is between two of its turns was held, less what a turn takes without `run`, and less the time for which it was
-    ready to run and had no CPU. Raises: what `run` raises.
+    ready to run and had no CPU; and never more than this process kept a CPU busy. Raises: what `run` raises.
     """
     watcher = _Watcher()
     watcher.start()
     try:
         watcher.calm.wait()
+        busy_ns = process_time_ns()
         start = perf_counter_ns()
         run()
         end = perf_counter_ns()
+        busy_ns = process_time_ns() - busy_ns
     finally:
         watcher.stop.set()
         watcher.join()
-    return Hold(end - start, watcher.held_ns(start, end))
+    return Hold(end - start, min(busy_ns, watcher.held_ns(start, end)))
 
 
 class _Watcher(threading.Thread):

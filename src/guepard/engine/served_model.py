@@ -157,7 +157,14 @@ class ServedModel:
     @property
     def is_fit(self) -> bool:
         """Whether requests can be answered, as far as is known."""
-        return self.ailment is None and len(self._ailing) < len(self._instances)
+        return self.obstacle is None
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why the model is not fit: by its own word, or because no instance runs."""
+        if self.ailment is None and len(self._ailing) == len(self._instances):
+            return next(filter(None, self._ailing.values()), "its process was lost and another is being started")
+        return self.ailment
 
     @property
     def losses(self) -> Mapping[LossReason, int]:
@@ -305,8 +312,7 @@ class ServedModel:
         name = self.config.name
         if self._is_closed:
             return NotReady(f"model {name!r} is being unloaded", retry_after_ms=1_000)
-        reason = next(iter(self._ailing.values()))
-        return NotReady(f"model {name!r} has no instance that runs: {reason}", retry_after_ms=1_000)
+        return NotReady(f"model {name!r} has no instance that runs: {self.obstacle}", retry_after_ms=1_000)
 
     # Requests that end without a result
 
@@ -399,7 +405,8 @@ class ServedModel:
         await in_thread(f"close-{self.config.name}", lambda: self._let_go(instances))
 
     def _let_go(self, instances: Sequence[Instance]) -> None:
-        if all(instance.join(_JOIN_S) for instance in instances):
+        have_ended = [instance.join(_JOIN_S) for instance in instances]  # each is to be waited for, and then abandoned
+        if all(have_ended):
             self._model.close()
         else:
             log.warning("model %s is still executing and was left behind", self.config.name)

@@ -231,7 +231,7 @@ def _expose(registry: MetricsRegistry, served: ServedModel, serving: bool) -> No
     gauges = ModelGauges(
         queue_depth=lambda: served.queue_depth,
         executing=lambda: served.executing,
-        ready=lambda: served.accepts,
+        ready=lambda: served.is_fit,
         load_duration_ns=lambda: served.load_duration_ns,
         losses=lambda: served.losses,
         process_memory=lambda: [process.memory_bytes for process in served.processes],

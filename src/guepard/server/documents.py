@@ -79,8 +79,9 @@ class Documents:
     def check_model_ready(self, name: str, version: str | None, label: str | None = None) -> None:
         """Raises: NotReady with the reason, NotFound."""
         served = self._data_plane.lookup(name, version, label)
-        if served.ailment is not None:
-            raise NotReady(f"model {name!r} is not ready: {served.ailment}", retry_after_ms=1_000)
+        obstacle = served.obstacle
+        if obstacle is not None:
+            raise NotReady(f"model {name!r} is not ready: {obstacle}", retry_after_ms=1_000)
 
     def model_config(self, name: str, version: str | None) -> dict[str, Any]:
         return oip_metadata.model_config(self._data_plane.lookup(name, version).config)

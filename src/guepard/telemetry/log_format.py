@@ -15,7 +15,7 @@ from typing import Any
 MESSAGE_LIMIT = 8_192
 TRACEBACK_LIMIT = 32_768
 
-_RESERVED = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
+RESERVED = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
 _BARE_VALUE = re.compile(r"""[^\s"'=\\]+""")
 _COLOURS = {
     logging.DEBUG: "\x1b[2m",
@@ -44,7 +44,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": _message(record),
         }
-        for key, value in _fields(record).items():
+        for key, value in own_fields(record).items():
             document.setdefault(key, value)
         traceback = _traceback(self, record)
         if traceback:
@@ -67,7 +67,7 @@ class ConsoleFormatter(logging.Formatter):
         level = f"{record.levelname.lower():<8}"
         if self._is_coloured:
             level = f"{_COLOURS.get(record.levelno, '')}{level}{_NO_COLOUR}"
-        fields = "".join(f" {key}={_console_value(value)}" for key, value in _fields(record).items())
+        fields = "".join(f" {key}={_console_value(value)}" for key, value in own_fields(record).items())
         line = f"{_timestamp(record)} {level} {record.name:<16} {escape(_message(record))}{fields}"
         traceback = _traceback(self, record)
         return "\n    | ".join((line, *map(escape, traceback.splitlines())))
@@ -86,8 +86,9 @@ def _message(record: logging.LogRecord) -> str:
     return message if len(message) <= MESSAGE_LIMIT else message[:MESSAGE_LIMIT] + "…"
 
 
-def _fields(record: logging.LogRecord) -> Mapping[str, Any]:
-    return {key: value for key, value in vars(record).items() if key not in _RESERVED}
+def own_fields(record: logging.LogRecord) -> Mapping[str, Any]:
+    """What was given to the record as `extra`."""
+    return {key: value for key, value in vars(record).items() if key not in RESERVED}
 
 
 def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:

@@ -13,7 +13,11 @@ from guepard.transport.frames import Frame
 
 _HEAD = struct.Struct("<4sI")
 _MARK = b"GPRD"
-_READ_BYTES = 65_536
+LARGEST_BYTES = 2**32 - 1
+NOTE_BYTES = 2**24
+"""Of a frame where no tensors travel."""
+
+_READ_BYTES = 2**18  # at most at once: a length that is garbage must not have us ask for as much memory
 
 Received = TypeVar("Received")
 
@@ -29,13 +33,16 @@ class BadFrame(Exception):
 class Channel(Generic[Received]):
     """One end. One thread receives; any may send. `receives` is the union of frames that may come.
 
-    Everything blocks: closing the socket, or the other side's end, is what ends a wait.
+    `largest_bytes`: of a frame, either way.
+
+    `send` and `receive` block: closing the socket, or the other side's end, is what ends a wait.
     """
 
-    def __init__(self, connection: socket.socket, receives: Any) -> None:
+    def __init__(self, connection: socket.socket, receives: Any, largest_bytes: int = LARGEST_BYTES) -> None:
         self._socket = connection
         self._decoder = msgspec.msgpack.Decoder(receives, dec_hook=_decode_spec)
         self._encoder = msgspec.msgpack.Encoder(enc_hook=_encode_spec)
+        self._largest_bytes = largest_bytes
         self._buffer = bytearray()
         self._sending = threading.Lock()
 
@@ -43,8 +50,10 @@ class Channel(Generic[Received]):
         return self._socket.fileno()
 
     def send(self, frame: Frame) -> None:
-        """Raises: ChannelClosed; TypeError or OverflowError for a value that no frame can hold."""
+        """Raises: ChannelClosed; TypeError, ValueError or OverflowError for a value that no frame can hold."""
         body = self._encoder.encode(frame)
+        if len(body) > self._largest_bytes:
+            raise OverflowError(f"{len(body)} bytes are too many for one frame")
         with self._sending:
             try:
                 self._socket.sendall(_HEAD.pack(_MARK, len(body)) + body)
@@ -53,23 +62,46 @@ class Channel(Generic[Received]):
 
     def receive(self) -> Received:
         """The next frame. Raises: ChannelClosed, BadFrame."""
-        buffer = self._buffer
-        while True:
-            missing = self._missing()
-            if not missing:
-                return self._take()
-            try:
-                data = self._socket.recv(max(missing, _READ_BYTES))
-            except OSError:
-                raise ChannelClosed from None
-            if not data:
-                raise ChannelClosed
-            buffer += data
+        while (frame := self.take()) is None:
+            self._read(0)
+        return frame
 
-    @property
-    def has_frame(self) -> bool:
-        """Whether `receive` would return without a look at the socket. Raises: BadFrame."""
-        return not self._missing()
+    def take(self) -> Received | None:
+        """The next frame of what has been read; None when no whole one has. Raises: BadFrame."""
+        buffer = self._buffer
+        if len(buffer) < _HEAD.size:
+            return None
+        mark, length = _HEAD.unpack_from(buffer)
+        if mark != _MARK:
+            raise BadFrame(f"it begins with {bytes(buffer[:16])!r}")
+        if length > self._largest_bytes:
+            raise BadFrame(f"{length} bytes in one frame")
+        end = _HEAD.size + length
+        if len(buffer) < end:
+            return None
+        try:
+            frame: Received = self._decoder.decode(bytes(memoryview(buffer)[_HEAD.size : end]))
+        except Exception as error:  # decoding meets bytes that anything may have written
+            raise BadFrame(f"{type(error).__name__}: {error}") from None
+        del buffer[:end]
+        return frame
+
+    def read(self) -> bool:
+        """Read what has come, without waiting. False when nothing had. Raises: ChannelClosed."""
+        try:
+            self._read(socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        return True
+
+    def is_silent(self) -> bool:
+        """Whether there is nothing to receive, not even a part of a frame. Raises: ChannelClosed."""
+        return not self._buffer and not self.read()
+
+    def forget(self) -> None:
+        """In a process that was forked: leave the channel to the one that it was forked from."""
+        self._sending = threading.Lock()  # which another thread may have held
+        self._socket.close()
 
     def close(self) -> None:
         """Wakes whoever waits on either side."""
@@ -77,26 +109,16 @@ class Channel(Generic[Received]):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
-    def _missing(self) -> int:
-        """Bytes that must still come before there is a whole frame."""
-        buffer = self._buffer
-        if len(buffer) < _HEAD.size:
-            return _HEAD.size - len(buffer)
-        mark, length = _HEAD.unpack_from(buffer)
-        if mark != _MARK:
-            raise BadFrame(f"it begins with {bytes(buffer[:16])!r}")
-        return max(0, _HEAD.size + int(length) - len(buffer))
-
-    def _take(self) -> Received:
-        buffer = self._buffer
-        _, length = _HEAD.unpack_from(buffer)
-        end = _HEAD.size + length
+    def _read(self, flags: int) -> None:
         try:
-            frame: Received = self._decoder.decode(bytes(buffer[_HEAD.size : end]))
-        except (msgspec.MsgspecError, ValueError, UnicodeDecodeError) as error:
-            raise BadFrame(str(error)) from None
-        del buffer[:end]
-        return frame
+            data = self._socket.recv(_READ_BYTES, flags)
+        except BlockingIOError:
+            raise
+        except OSError:
+            raise ChannelClosed from None
+        if not data:
+            raise ChannelClosed
+        self._buffer += data
 
 
 def _encode_spec(value: Any) -> Any:

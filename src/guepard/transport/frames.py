@@ -142,12 +142,13 @@ class Health(Frame, frozen=True, array_like=True, gc=False, tag=True):
 
 
 class Record(Frame, frozen=True, array_like=True, gc=False, tag=True):
-    """A log record. `trace` is the text of its exception, if it has one."""
+    """A log record. `trace` is the text of its exception, if it has one; `fields` are the record's own."""
 
     logger: str
     level: int
     text: str
     trace: str
+    fields: dict[str, str | int | float | bool | None] = {}
 
 
 FromWorker = Loaded | Refused | Result | Item | End | Failed | Health | Record

@@ -107,9 +107,10 @@ def view_array(place: Place, memory: Buffer) -> Array:
             raise BadFrame(error.message) from None
     if len(memory) != prod(shape) * entry.size:
         raise BadFrame(f"{len(memory)} bytes for {place.datatype} of shape {list(shape)}")
-    if not len(memory):
-        return np.empty(shape, entry.dtype)
-    return np.ndarray(shape, entry.dtype, memory)
+    try:
+        return np.ndarray(shape, entry.dtype, memory) if len(memory) else np.empty(shape, entry.dtype)
+    except (ValueError, OverflowError) as error:  # more dimensions than numpy has, or larger ones
+        raise BadFrame(str(error)) from None
 
 
 def _bytes(datatype: str, array: Array) -> Buffer:

@@ -3,8 +3,6 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from ctypes import c_char
-from typing import Any
 from weakref import finalize
 
 import numpy as np
@@ -14,6 +12,7 @@ from guepard.core.errors import ErrorCode, GuepardError, InputError, InstanceLos
 from guepard.core.model_config import SECOND, ModelDescription
 from guepard.core.reasons import LossReason
 from guepard.core.request import InferenceRequest
+from guepard.core.response import NOBODY
 from guepard.core.tensor import Array
 from guepard.engine.processes.carrier import Carrier, view_array
 from guepard.engine.processes.log_bridge import RemoteError
@@ -33,6 +32,7 @@ _HELD_LIMIT_BYTES = 2**26
 never keeps an instance from its memory."""
 
 _MIN_TIMEOUT_NS = 5 * SECOND
+_WARMUP_TIMEOUT_NS = 60 * SECOND  # nobody waits, and what it takes is yet to be learned
 _TIMEOUT_FACTOR = 5
 _REMEMBERED = 256
 _PERCENTILE = 99
@@ -66,14 +66,25 @@ class ProcessExecutor:
         self._timeout_ns = timeout_ns
         self._memory_limit_bytes = memory_limit_bytes
         self._durations: deque[int] = deque(maxlen=_REMEMBERED)
+        self._patience_ns = _MIN_TIMEOUT_NS
         self._is_closed = False
+        self._starting: WorkerProcess | None = None
         self._begin()
         self.description: ModelDescription = self._worker.description
         self._takes_notes = self.description.backend == "python"
         self._inputs = [spec.datatype.name for spec in self.description.inputs]
+        self._outputs = [spec.datatype.name for spec in self.description.outputs]
 
     def _begin(self) -> None:
-        self._worker = WorkerProcess(self._source, self._backend, self._memory_limit_bytes, self._lost)
+        worker = WorkerProcess(self._source, self._backend, self._memory_limit_bytes, self._lost)
+        self._starting = worker
+        try:
+            if self._is_closed:  # while it was being started
+                worker.abandon()
+            worker.load()
+        finally:
+            self._starting = None
+        self._worker = worker
         self.buffers = SlabPool(self._worker.inputs, limit_bytes=INPUT_LIMIT_BYTES)
         self._carrier = Carrier(self._worker.inputs, self.buffers)
         self._view = SharedView(self._worker.outputs.descriptor)
@@ -111,7 +122,7 @@ class ProcessExecutor:
         leases.clear()
         if not isinstance(answer, Result):
             raise self._garbled(f"{type(answer).__name__} for the result of a batch")
-        return self._outputs(answer.outputs, answer.offset, answer.size_bytes, answer.ticket)
+        return self._views(answer)
 
     def execute_stream(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Iterator[Outputs]:
         leases = self._send(inputs, requests, is_stream=True)
@@ -124,15 +135,15 @@ class ProcessExecutor:
                     return
                 if not isinstance(answer, Item):
                     raise self._garbled(f"{type(answer).__name__} for an item of a stream")
-                outputs = self._copies(answer)
+                yield self._copies(answer)
                 self._watch(requests, leases)
-                yield outputs
                 self._tell(More())
         except GuepardError:
             ended = True
             raise
         finally:
             if not ended:
+                self._watch(requests, leases)
                 self._end_stream()
 
     def terminate(self) -> None:
@@ -148,7 +159,9 @@ class ProcessExecutor:
         """End the process by force. From any thread: whoever waits for it gets InstanceLost, and no other takes its
         place."""
         self._is_closed = True
-        self._worker.abandon()
+        for worker in (self._worker, self._starting):
+            if worker is not None:
+                worker.abandon()
 
     def close(self) -> None:
         self._is_closed = True
@@ -158,7 +171,7 @@ class ProcessExecutor:
 
     def _send(self, inputs: Inputs, requests: Sequence[InferenceRequest], *, is_stream: bool) -> list[memoryview]:
         """Hand a batch to the process. Returns what must live until it has answered."""
-        self._mend_now()
+        self._make_ready()
         leases: list[memoryview] = []
         places = tuple(
             [
@@ -172,10 +185,23 @@ class ProcessExecutor:
             frame = Execute(places, self._notes(requests), offset, self._take_returned(), is_stream)
             self._watch(requests, leases)
             self._tell(frame)
-        except (TypeError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             self._worker.rest()
             raise InputError(f"parameters: a value cannot be handed to the model's process ({error})") from None
         return leases
+
+    def _make_ready(self) -> None:
+        """See to it that there is a process that waits for a batch. Raises: InstanceLost."""
+        self._mend_now()
+        worker = self._worker
+        try:
+            if worker.data.is_silent():
+                return
+            worker.give_up(LossReason.GARBLED, "wrote over its socket", "it spoke unasked")
+        except ChannelClosed:  # it ended while it was idle, which has just not been noticed
+            pass
+        worker.lost()
+        self._mend_now()
 
     def _mend_now(self) -> None:
         """As `mend`. Raises: InstanceLost instead of LoadError."""
@@ -205,16 +231,22 @@ class ProcessExecutor:
                 if request.is_released:
                     flags[index] = 1
 
-        self._worker.watch(self._limit_ns, look)
+        timeout_ns = self.timeout_ns
+        if not self._timeout_ns and requests[0].sender is NOBODY:
+            timeout_ns = max(timeout_ns, _WARMUP_TIMEOUT_NS)
+        self._worker.watch(timeout_ns, look)
 
-    def _limit_ns(self) -> int:
+    @property
+    def timeout_ns(self) -> int:
         """How long a batch may take: as configured, or the larger of 5 s and 5 times the 99th percentile."""
-        if self._timeout_ns:
-            return self._timeout_ns
-        if not self._durations:
-            return _MIN_TIMEOUT_NS
-        durations = list(self._durations)  # which another thread adds to
-        return max(_MIN_TIMEOUT_NS, _TIMEOUT_FACTOR * int(np.percentile(durations, _PERCENTILE)))
+        return self._timeout_ns or self._patience_ns
+
+    def _remember(self, duration_ns: int) -> None:
+        """Cost: nothing worth a word while batches are so short that the percentile cannot matter."""
+        self._durations.append(duration_ns)
+        if duration_ns * _TIMEOUT_FACTOR > _MIN_TIMEOUT_NS or self._patience_ns > _MIN_TIMEOUT_NS:
+            percentile_ns = int(np.percentile(self._durations, _PERCENTILE))
+            self._patience_ns = max(_MIN_TIMEOUT_NS, _TIMEOUT_FACTOR * percentile_ns)
 
     def _tell(self, frame: Execute | More | Stop) -> None:
         try:
@@ -228,11 +260,14 @@ class ProcessExecutor:
         try:
             answer = worker.data.receive()
         except ChannelClosed:
-            self._durations.append(worker.rest())  # one that was too slow makes us more patient
-            raise worker.lost() from None
+            duration_ns = worker.rest()
+            lost = worker.lost()
+            if worker.loss is LossReason.HUNG:  # one that was too slow makes us more patient, but not without end
+                self._remember(min(duration_ns, _MIN_TIMEOUT_NS))
+            raise lost from None
         except BadFrame as error:
             raise self._garbled(str(error)) from None
-        self._durations.append(worker.rest())
+        self._remember(worker.rest())
         if isinstance(answer, Failed):
             raise self._failure(answer)
         return answer
@@ -248,7 +283,7 @@ class ProcessExecutor:
 
     def _garbled(self, what: str) -> InstanceLost:
         self._worker.rest()
-        self._worker.give_up(LossReason.GARBLED, f"wrote over its socket ({what})")
+        self._worker.give_up(LossReason.GARBLED, "wrote over its socket", what)
         return self._worker.lost()
 
     def _end_stream(self) -> None:
@@ -262,22 +297,25 @@ class ProcessExecutor:
 
     # Outputs in the process's memory
 
-    def _outputs(self, places: tuple[Place, ...], offset: int, size_bytes: int, ticket: int) -> Outputs:
+    def _views(self, result: Result) -> Outputs:
         """The outputs, as views whose memory the process has again when nobody looks at them any more."""
-        memory: Any = b""
+        size_bytes = result.size_bytes
+        memory: bytes | memoryview = b""
         if size_bytes:
-            memory = self._view_of(offset, size_bytes)
+            memory = self._view_of(result.offset, size_bytes)
             if self._held_bytes + size_bytes > _HELD_LIMIT_BYTES:
-                memory = bytearray(memory)
-                self._returned.append((ticket, 0))
+                memory = memoryview(bytearray(memory))
+                self._returned.append((result.ticket, 0))
             else:
-                memory = (c_char * size_bytes).from_buffer(memory)
+                # Every view refers to this array, so its end is the end of them all.
+                whole = np.frombuffer(memory, np.uint8)
                 self._held_bytes += size_bytes
-                finalize(memory, self._returned.append, (ticket, size_bytes)).atexit = False
-        return self._arrays(places, memory)
+                finalize(whole, self._returned.append, (result.ticket, size_bytes)).atexit = False
+                memory = whole.data
+        return self._arrays(result.outputs, memory)
 
     def _copies(self, item: Item) -> Outputs:
-        memory = bytearray(self._view_of(item.offset, item.size_bytes)) if item.size_bytes else b""
+        memory = bytes(self._view_of(item.offset, item.size_bytes)) if item.size_bytes else b""
         return self._arrays(item.outputs, memory)
 
     def _view_of(self, offset: int, size_bytes: int) -> memoryview:
@@ -286,15 +324,15 @@ class ProcessExecutor:
         except ValueError as error:
             raise self._garbled(str(error)) from None
 
-    def _arrays(self, places: tuple[Place, ...], memory: Any) -> list[Array]:
-        if len(places) != len(self.description.outputs):
-            raise self._garbled(f"{len(places)} outputs instead of {len(self.description.outputs)}")
-        whole = memoryview(memory).cast("B")
+    def _arrays(self, places: tuple[Place, ...], memory: bytes | memoryview) -> list[Array]:
+        if [place.datatype for place in places] != self._outputs:
+            raise self._garbled(f"outputs of {[place.datatype for place in places]} instead of {self._outputs}")
+        whole = memoryview(memory)
         arrays = []
         for place in places:
             part: bytes | memoryview = place.data
             if place.offset >= 0:
-                part = whole[place.offset : place.offset + place.size_bytes]
+                part = whole[place.offset : place.offset + max(0, place.size_bytes)]
             try:
                 arrays.append(view_array(place, part))
             except BadFrame as error:

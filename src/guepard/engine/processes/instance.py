@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from time import monotonic_ns
 
-from guepard.core.errors import LoadError
+from guepard.core.errors import GuepardError, LoadError
 from guepard.core.model_config import SECOND, ModelConfig
 from guepard.engine.instance import InstanceOwner, ThreadInstance
 from guepard.engine.processes.executor import ProcessExecutor
@@ -14,6 +14,7 @@ log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 30.0
+_PATIENCE_S = 1.0  # of callers: in a longer pause they are told to come again rather than left waiting
 _CALM_NS = 60 * SECOND  # a process that lived so long was sound: the next one starts without a pause
 
 
@@ -76,6 +77,9 @@ class ProcessInstance(ThreadInstance):
                 process.fate,
                 f" in {self._pause_s:g} s" if self._pause_s else "",
             )
+            if self._pause_s > _PATIENCE_S:
+                fate = f"its process {process.fate}, the next one starts in {self._pause_s:g} s"
+                self._tell(self._owner.instance_down, self, fate)
             if self._stopping.wait(self._pause_s):
                 return
             self._pause_s = min(max(_FIRST_PAUSE_S, 2 * self._pause_s), _LONGEST_PAUSE_S)
@@ -85,6 +89,9 @@ class ProcessInstance(ThreadInstance):
                 log.error("model %s: instance %d has no process: %s", name, self._number, error)
                 self._tell(self._owner.instance_down, self, str(error))
                 continue
-            self._prepare(process)
+            try:
+                self._prepare(process)
+            except GuepardError as error:  # as likely as not it was lost again
+                log.warning("model %s: instance %d failed to warm up: %s", name, self._number, error)
         self._mended_at = monotonic_ns()
         self._tell(self._owner.instance_mended, self)

@@ -3,8 +3,13 @@
 import logging
 import traceback
 
+from guepard.telemetry.log_format import RESERVED, own_fields
 from guepard.transport.channel import Channel, ChannelClosed
 from guepard.transport.frames import Record, ToWorker
+
+Plain = str | int | float | bool | None
+
+_INTEGERS = range(-(2**63), 2**64)
 
 
 class RemoteError(Exception):
@@ -27,10 +32,13 @@ class BridgeHandler(logging.Handler):
         except Exception:  # arguments that do not fit their message must not cost the record
             text = str(record.msg)
         trace = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
+        fields = {_clean(key): _plain(value) for key, value in own_fields(record).items()}
         try:
-            self._control.send(Record(_clean(record.name), record.levelno, _clean(text), _clean(trace)))
+            self._control.send(Record(_clean(record.name), record.levelno, _clean(text), _clean(trace), fields))
         except ChannelClosed:
             return  # the server has gone, and this process is about to
+        except Exception:
+            self.handleError(record)
 
 
 def write(record: Record) -> None:
@@ -39,13 +47,21 @@ def write(record: Record) -> None:
     if not logger.isEnabledFor(record.level):
         return
     error = RemoteError(record.trace.rstrip()) if record.trace else None
-    logger.handle(
-        logger.makeRecord(
-            record.logger, record.level, "", 0, record.text, (), (type(error), error, None) if error else None
-        )
-    )
+    fields = {key: value for key, value in record.fields.items() if key not in RESERVED}
+    exc_info = (type(error), error, None) if error else None
+    logger.handle(logger.makeRecord(record.logger, record.level, "", 0, record.text, (), exc_info, None, fields))
 
 
 def _clean(text: str) -> str:
     """`text` as UTF-8 can carry it."""
     return text.encode(errors="replace").decode()
+
+
+def _plain(value: object) -> Plain:
+    """`value`, or its text where no frame holds it as it is."""
+    if value is None or type(value) in (bool, float) or (type(value) is int and value in _INTEGERS):
+        return value  # type: ignore[return-value]
+    try:
+        return _clean(str(value))
+    except Exception:
+        return type(value).__name__

@@ -1,6 +1,9 @@
 """A model in processes of its own: one for each executor."""
 
+from contextlib import suppress
+
 from guepard.backends.base import ModelSource
+from guepard.core.errors import InstanceLost
 from guepard.core.model_config import ModelDescription
 from guepard.engine.processes.executor import ProcessExecutor
 
@@ -35,8 +38,9 @@ class ProcessModel:
     def health(self) -> None:
         """Ask the model in every process. One that was lost is being replaced and is asked afterwards."""
         for executor in self._executors:
-            if not executor.is_lost:
-                executor.health()
+            with suppress(InstanceLost):
+                if not executor.is_lost:
+                    executor.health()
 
     def close(self) -> None:
         for executor in self._executors:

@@ -18,7 +18,7 @@ MARK = "GUEPARD_IMPORTED_FOR_A_CLASS"
 
 @dataclass(frozen=True, slots=True)
 class _ClassPlace:
-    """Where a class that a program handed over is defined: in a module, or in the file that is being run."""
+    """Where a class that a program handed over is defined: in a module, or in `file`, which is being run."""
 
     module: str
     file: str | None
@@ -49,7 +49,10 @@ def _place(model_class: type[Model]) -> _ClassPlace:
             f"class {model_class.__name__} is defined inside a function or an interactive session, where no other "
             "process finds it; define it in a module, or use execution: thread"
         )
-    return _ClassPlace(module, file if module == "__main__" else None, name)
+    if module != "__main__":
+        return _ClassPlace(module, None, name)
+    spec = sys.modules[module].__spec__  # of `python -m`, which knows by what name the file is a module
+    return _ClassPlace(module, file, name) if spec is None else _ClassPlace(spec.name, None, name)
 
 
 def _find(place: _ClassPlace) -> type[Model]:

@@ -5,6 +5,7 @@ server closes its sockets or is gone; signals that are meant for the server (Ctr
 not end it, as the server still answers what it took in.
 """
 
+import ctypes
 import faulthandler
 import io
 import logging
@@ -28,7 +29,7 @@ from guepard.engine.processes.log_bridge import BridgeHandler
 from guepard.engine.processes.source import MARK, unpack
 from guepard.memory.shared_arena import SharedArena, SharedView
 from guepard.memory.slab_pool import SlabPool
-from guepard.transport.channel import Channel, ChannelClosed
+from guepard.transport.channel import NOTE_BYTES, Channel, ChannelClosed
 from guepard.transport.frames import (
     AskHealth,
     End,
@@ -52,27 +53,34 @@ log = logging.getLogger("guepard.process")
 OUTPUT_LIMIT_BYTES = 2**30
 """Of outputs in shared memory; what is beyond travels through the socket."""
 
+_PR_SET_PDEATHSIG = 1
 _OOM_SCORE = "500"  # when memory runs out, the kernel ends this process before the server
 
 
 def main(arguments: Sequence[str]) -> None:
     """`arguments`: descriptors of the two sockets and of the two memories, and the level of the log."""
     data_fd, control_fd, input_fd, output_fd, is_sealed, level = map(int, arguments)
-    _settle_in()
+    _settle_in(data_fd, control_fd, input_fd, output_fd)
     data: Channel[ToWorker] = Channel(socket.socket(fileno=data_fd), ToWorker)
-    control: Channel[ToWorker] = Channel(socket.socket(fileno=control_fd), ToWorker)
+    control: Channel[ToWorker] = Channel(socket.socket(fileno=control_fd), ToWorker, NOTE_BYTES)
     logging.basicConfig(level=level, handlers=[BridgeHandler(control)])
+    os.register_at_fork(after_in_child=lambda: _leave(data, control))
+    watch = _Control(control)
+    threading.Thread(target=watch.run, name="control", daemon=True).start()
     with suppress(ChannelClosed):
         worker = _load(data)
         if worker is not None:
-            threading.Thread(target=_Control(control, worker.model).run, name="control", daemon=True).start()
+            watch.model = worker.model
             try:
                 worker.serve(data, SharedView(input_fd), SharedArena(output_fd, is_sealed=bool(is_sealed)))
             finally:
                 worker.close()
 
 
-def _settle_in() -> None:
+def _settle_in(*descriptors: int) -> None:
+    _end_with_the_server()
+    for descriptor in descriptors:  # which programs that the model starts would keep open
+        os.set_inheritable(descriptor, False)
     signal.signal(signal.SIGINT, _left_to_the_server)
     signal.signal(signal.SIGTERM, _left_to_the_server)
     for stream in (sys.stdout, sys.stderr):  # what a model prints leaves by whole lines, never inside a record
@@ -81,6 +89,21 @@ def _settle_in() -> None:
     faulthandler.enable()
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(_OOM_SCORE)
+
+
+def _end_with_the_server() -> None:
+    """Even where code never lets go of the interpreter. Source: prctl(2), PR_SET_PDEATHSIG."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _leave(data: Channel[ToWorker], control: Channel[ToWorker]) -> None:
+    """In a process that the model has forked: it is no instance, and must not speak as one."""
+    data.forget()
+    control.forget()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is _left_to_the_server:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _left_to_the_server(number: int, frame: object) -> None:
@@ -174,9 +197,9 @@ class _Worker:
 class _Control:
     """Answers questions beside the batches, and notices when the server has gone."""
 
-    def __init__(self, control: Channel[ToWorker], model: LoadedModel) -> None:
+    def __init__(self, control: Channel[ToWorker]) -> None:
         self._control = control
-        self._model = model
+        self.model: LoadedModel | None = None  # once it is loaded, before which nothing is asked
 
     def run(self) -> None:
         while True:
@@ -184,14 +207,20 @@ class _Control:
                 frame = self._control.receive()
             except ChannelClosed:
                 self._wait_for_the_end()
+                return
             if isinstance(frame, AskHealth):  # it may take long, and the end must still be noticed
                 threading.Thread(target=self._tell_health, name="health", daemon=True).start()
             elif isinstance(frame, Trim):
-                self._model.trim()
+                threading.Thread(target=self._trim, name="trim", daemon=True).start()
+
+    def _trim(self) -> None:
+        if self.model is not None:
+            self.model.trim()
 
     def _tell_health(self) -> None:
         try:
-            self._model.health()
+            if self.model is not None:
+                self.model.health()
         except BaseException as error:
             answer = Health((type(error).__name__, str(error).encode(errors="replace").decode()))
         else:
@@ -241,9 +270,12 @@ def _array(place: Place, inputs: SharedView) -> Array:
     return array
 
 
+_ROWS = range(2**31)  # what else a model may call a row is none
+
+
 def _failure(error: BaseException) -> Failed:
     """As the engine judges errors: what the model raised goes to the log and nowhere else."""
-    row = error.row if isinstance(error, InputError) else None
+    row = error.row if isinstance(error, InputError) and error.row in _ROWS else None
     if isinstance(error, GuepardError):
         cause = error.__cause__ if isinstance(error, ModelError) else None
         return Failed(error.code.value, error.message, row, _text(cause))

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from queue import Empty, SimpleQueue
-from signal import Signals
+from signal import SIGCONT, SIGTERM, Signals
 from time import monotonic_ns
 
 from guepard.backends.base import ModelSource
@@ -21,12 +22,12 @@ from guepard.engine.processes import log_bridge
 from guepard.engine.processes.process_state import ProcessState
 from guepard.engine.processes.source import pack
 from guepard.memory.shared_arena import SharedArena
-from guepard.transport.channel import BadFrame, Channel, ChannelClosed
+from guepard.transport.channel import NOTE_BYTES, BadFrame, Channel, ChannelClosed
 from guepard.transport.frames import AskHealth, FromWorker, Health, Load, Loaded, Record, Refused, Trim
 
 log = logging.getLogger(__name__)
 
-_LOOK_S = 0.2
+_LOOK_NS = 200_000_000
 _LOOKS_STOPPED = 2  # a debugger or profiler that looks in stops a process for less
 _HARD_EXCESS = 1.5  # of the memory limit: from here on a batch is not waited for
 _HEALTH_TIMEOUT_S = 4.0
@@ -39,12 +40,13 @@ _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS
 
 
 class WorkerProcess:
-    """One process with one copy of a model, loaded.
+    """One process for one copy of a model, which `load` loads.
 
     `on_loss` is called once, on a thread of this object's own, when the process was given up or is to be replaced; from
-    then on `loss` says why and `fate` in what words. `memory_limit_bytes` 0: it may grow as it likes.
+    then on `loss` says why and `fate` in what words, which clients may read. `memory_limit_bytes` 0: it may grow as it
+    likes.
 
-    Raises: LoadError when the model cannot be loaded there.
+    Raises: LoadError when no process can be had.
     """
 
     def __init__(
@@ -53,8 +55,6 @@ class WorkerProcess:
         self.loss: LossReason | None = None
         self.fate = ""
         self.memory_bytes = 0
-        self.inputs = SharedArena.create(f"guepard-{source.name}-in")
-        self.outputs = SharedArena.create(f"guepard-{source.name}-out")
         self._name = source.name
         self._memory_limit_bytes = memory_limit_bytes
         self._on_loss = on_loss
@@ -65,21 +65,60 @@ class WorkerProcess:
         self._is_loaded = False
         # What the batch that runs now is watched by: when it began, how long it may take, and what to do at each look.
         self._since = 0
-        self._limit_ns: Callable[[], int] = _no_limit
+        self._limit_ns = 0
         self._look: Callable[[], None] = _nothing
+        self._watched_since = 0
+        self._watched_ns = 0  # of that batch
+        self._stopped_looks = 0
+        self._order = Load(backend, pack(source))
+        try:
+            self._begin(source)
+        except (OSError, RuntimeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise LoadError(f"no process could be started for it: {reason}") from None
+
+    def _begin(self, source: ModelSource) -> None:
+        self.inputs = SharedArena.create(f"guepard-{source.name}-in")
+        self.outputs = SharedArena.create(f"guepard-{source.name}-out")
+        started: SimpleQueue[subprocess.Popen[bytes] | Exception] = SimpleQueue()
         data, theirs = socket.socketpair()
         control, their_control = socket.socketpair()
-        self.data: Channel[FromWorker] = Channel(data, FromWorker)
-        self._control: Channel[FromWorker] = Channel(control, FromWorker)
-        with theirs, their_control:
-            descriptors = (theirs.fileno(), their_control.fileno(), self.inputs.descriptor, self.outputs.descriptor)
-            self._process = _start(descriptors, self.outputs.is_sealed, source.threads)
-        self.pid = self._process.pid
-        self._state = ProcessState(self.pid)
-        self._watcher = threading.Thread(target=self._watch, name=f"{source.name}-watch", daemon=True)
-        self._watcher.start()
+        with ExitStack() as stack:
+            for each in (data, control):
+                stack.callback(each.close)
+            with theirs, their_control:
+                descriptors = (theirs.fileno(), their_control.fileno(), self.inputs.descriptor, self.outputs.descriptor)
+
+                def run() -> None:
+                    """The process ends with the thread that started it, so that is the one that watches it."""
+                    try:
+                        process = _start(descriptors, self.outputs.is_sealed, source.threads)
+                    except Exception as error:
+                        started.put(error)
+                        return
+                    started.put(process)
+                    ready.wait()
+                    self._watch()
+
+                ready = threading.Event()
+                self._watcher = threading.Thread(target=run, name=f"{source.name}-watch", daemon=True)
+                self._watcher.start()
+                process = started.get()
+                if isinstance(process, Exception):
+                    raise process
+            self._process = process
+            self.pid = process.pid
+            self._state = ProcessState(self.pid)
+            self.data: Channel[FromWorker] = Channel(data, FromWorker)
+            self._control: Channel[FromWorker] = Channel(control, FromWorker, NOTE_BYTES)
+            stack.pop_all()
+        ready.set()
+
+    def load(self) -> None:
+        """Have the model loaded; `description` is then known. Raises: LoadError, and the process is gone."""
         try:
-            self.description = self._load(source, backend)
+            self.description = self._load()
+            self._check_size()
             self._is_loaded = True
         except BaseException:
             self.end()
@@ -89,11 +128,8 @@ class WorkerProcess:
     def is_lost(self) -> bool:
         return self.loss is not None
 
-    def watch(self, limit_ns: Callable[[], int], look: Callable[[], None]) -> None:
-        """A batch begins: give the process up after `limit_ns`, and call `look` now and then until `rest`.
-
-        `limit_ns` is asked with each look, so a batch that is quick costs no reckoning.
-        """
+    def watch(self, limit_ns: int, look: Callable[[], None]) -> None:
+        """A batch begins: give the process up after `limit_ns`, and call `look` now and then until `rest`."""
         self._limit_ns = limit_ns
         self._look = look
         self._since = monotonic_ns()
@@ -112,8 +148,10 @@ class WorkerProcess:
             self._watcher.join(_UNLOAD_S)
         return InstanceLost(f"model {self._name!r} failed: its process {self.fate or 'ended'}")
 
-    def give_up(self, loss: LossReason, fate: str) -> None:
-        """End the process by force: it cannot be relied on. The first reason counts."""
+    def give_up(self, loss: LossReason, fate: str, detail: str = "") -> None:
+        """End the process by force: it cannot be relied on. The first reason counts. `detail` is for the log alone."""
+        if detail:
+            log.error("model %s: process %d %s: %s", self._name, self.pid, fate, detail)
         with self._losing:
             if self.loss is None:
                 self.loss = loss
@@ -169,9 +207,9 @@ class WorkerProcess:
         self._watcher.join(_UNLOAD_S)
         self._control.close()
 
-    def _load(self, source: ModelSource, backend: str) -> ModelDescription:
+    def _load(self) -> ModelDescription:
         try:
-            self.data.send(Load(backend, pack(source)))
+            self.data.send(self._order)
             answer = self.data.receive()
         except (ChannelClosed, BadFrame):
             raise LoadError(f"its process {self._fate_at_load()}") from None
@@ -185,47 +223,89 @@ class WorkerProcess:
         self._watcher.join(_UNLOAD_S)
         return f"{self.fate or 'ended'} while it loaded the model"
 
+    def _check_size(self) -> None:
+        """A model that is too large from the start would be replaced again and again."""
+        size, limit = self._state.private_bytes(), self._memory_limit_bytes
+        if limit and size > limit:
+            raise LoadError(
+                f"its process takes {size >> 20} MiB when it has loaded the model, and its memory_limit is "
+                f"{limit >> 20} MiB; raise it in instance_group"
+            )
+
     # The watch
 
     def _watch(self) -> None:
         """Until the process has gone: pass on its log, look at it, and give it up when it must be."""
-        poll = select.poll()
-        poll.register(self._control.fileno(), select.POLLIN)
-        stopped = 0
-        while True:
-            try:
-                if self._control.has_frame or poll.poll(_LOOK_S * 1_000):
-                    self._take(self._control.receive())
-                    continue
-            except ChannelClosed:
-                break
-            except BadFrame as error:
-                self.give_up(LossReason.GARBLED, f"wrote over its socket ({error})")
-                break
-            stopped = stopped + 1 if self._state.is_stopped() else 0
-            if stopped >= _LOOKS_STOPPED:
-                self.give_up(LossReason.STOPPED, "was stopped and did not go on")
-            self._look_at_time()
-            self._look_at_memory()
+        ending = _open_pidfd(self.pid)
+        try:
+            self._watch_until(ending)
+        except ChannelClosed:
+            pass
+        except BadFrame as error:
+            self.give_up(LossReason.GARBLED, "wrote over its socket", str(error))
+        except Exception:  # nobody else would notice the end of the process
+            log.exception("model %s: the watch over process %d failed", self._name, self.pid)
+            self.give_up(LossReason.GARBLED, "could not be watched")
+        finally:
+            if ending is not None:
+                os.close(ending)
         self._find_fate()
         self.data.close()  # wakes whoever waits for an answer
         self._healths.put(None)
         if self.loss is not None and self._is_loaded and not self._is_ending and not self._is_retired:
             self._on_loss(self.loss)
 
-    def _take(self, frame: FromWorker) -> None:
-        if isinstance(frame, Record):
-            log_bridge.write(frame)
-        elif isinstance(frame, Health):
-            self._healths.put(frame)
+    def _watch_until(self, ending: int | None) -> None:
+        """Until the process that `ending` is a descriptor of has ended. Raises: ChannelClosed, BadFrame."""
+        poll = select.poll()
+        poll.register(self._control.fileno(), select.POLLIN)
+        if ending is not None:
+            poll.register(ending, select.POLLIN)
+        looked = monotonic_ns()
+        while True:
+            wait_ns = max(0, looked + _LOOK_NS - monotonic_ns())
+            ready = poll.poll(wait_ns / 1e6)
+            if ready:
+                self._hear()
+            if any(descriptor == ending for descriptor, _ in ready):
+                return
+            now = monotonic_ns()
+            if now - looked >= _LOOK_NS:
+                # What was not watched does not count: the server itself may have been stopped, or starved.
+                self._look_at_it(min(now - looked, 2 * _LOOK_NS))
+                looked = now
+                if ending is None and self._process.poll() is not None:
+                    self._hear()
+                    return
 
-    def _look_at_time(self) -> None:
+    def _hear(self) -> None:
+        """What the process says, as far as it has come: a process may be stopped within a frame."""
+        self._control.read()
+        while (frame := self._control.take()) is not None:
+            if isinstance(frame, Record):
+                log_bridge.write(frame)
+            elif isinstance(frame, Health):
+                self._healths.put(frame)
+
+    def _look_at_it(self, passed_ns: int) -> None:
+        self._stopped_looks = self._stopped_looks + 1 if self._state.is_stopped() else 0
+        if self._stopped_looks >= _LOOKS_STOPPED:
+            self.give_up(LossReason.STOPPED, "was stopped and did not go on")
+        self._look_at_time(passed_ns)
+        self._look_at_memory()
+
+    def _look_at_time(self, passed_ns: int) -> None:
         since = self._since
-        if since:
-            self._look()
-            limit_ns = self._limit_ns()
-            if monotonic_ns() - since > limit_ns:
-                self.give_up(LossReason.HUNG, f"did not answer within {limit_ns / 1e9:.3g} s (instance_timeout)")
+        if not since:
+            return
+        if since != self._watched_since:
+            self._watched_since = since
+            self._watched_ns = 0
+            passed_ns = min(passed_ns, monotonic_ns() - since)
+        self._watched_ns += passed_ns
+        self._look()
+        if self._watched_ns > self._limit_ns and self._since == since:
+            self.give_up(LossReason.HUNG, f"did not answer within {self._limit_ns / 1e9:.3g} s (instance_timeout)")
 
     def _look_at_memory(self) -> None:
         self.memory_bytes = self._state.private_bytes()
@@ -236,20 +316,24 @@ class WorkerProcess:
         fate = f"had grown to {size} MiB, beyond its memory_limit of {most} MiB"
         if self.memory_bytes > limit * _HARD_EXCESS:
             self.give_up(LossReason.MEMORY, fate)
-        elif self.loss is None:
+        elif self.loss is None and self._is_loaded:
             self._retire(LossReason.MEMORY, fate)
 
     def _find_fate(self) -> None:
-        """Give it up for what it did itself, unless we did it."""
+        """Give it up for what it did itself, unless we did it. Then see to it that nothing is left of it."""
         try:
             code = self._process.wait(_UNLOAD_S if self._is_ending else _FATE_S)
         except subprocess.TimeoutExpired:  # it has closed its socket and goes on
             self.give_up(LossReason.GARBLED, "closed its socket")
-            return
+            code = self._process.wait()
         with self._losing:
             if self.loss is None and not self._is_ending:
                 self.loss = LossReason.EXITED
                 self.fate = f"was killed by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
+        # Processes that the model started, of which it has not let go: they would hold its memory, and its work.
+        for number in (SIGTERM, SIGCONT):
+            with suppress(OSError):
+                os.killpg(self.pid, number)
 
 
 class RemoteAilment(Exception):
@@ -264,26 +348,30 @@ def _nothing() -> None:
     pass
 
 
-def _no_limit() -> int:
-    return 2**63
-
-
 def _start(descriptors: tuple[int, ...], is_sealed: bool, threads: int) -> subprocess.Popen[bytes]:
     environment = dict(os.environ)
     for variable in _THREAD_VARIABLES:
         environment.setdefault(variable, str(threads))
     level = logging.getLogger().getEffectiveLevel()
     arguments = [*descriptors, int(is_sealed), level]
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", f"{_START}; main(sys.argv[1:])", json.dumps(sys.path), *map(str, arguments)],
+        env=environment,
+        pass_fds=descriptors,
+        stdin=subprocess.DEVNULL,
+        process_group=0,  # Ctrl-C is the server's to handle
+    )
+
+
+def _open_pidfd(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends. None where the system has no such thing.
+
+    The end of its sockets would not do: processes that the model has forked may hold them.
+    """
     try:
-        return subprocess.Popen(  # noqa: S603
-            [sys.executable, "-c", f"{_START}; main(sys.argv[1:])", json.dumps(sys.path), *map(str, arguments)],
-            env=environment,
-            pass_fds=descriptors,
-            stdin=subprocess.DEVNULL,
-            process_group=0,  # Ctrl-C is the server's to handle
-        )
-    except OSError as error:
-        raise LoadError(f"no process could be started for it: {error.strerror}") from None
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
 
 
 def _signal_name(number: int) -> str:
