@@ -69,6 +69,12 @@ def build_resnet50(path: Path) -> None:
     build(path)
 
 
+def build_dense_stack(path: Path) -> None:
+    from benchmarks.recipes.dense_stack import build
+
+    build(path)
+
+
 def build_minilm(path: Path) -> None:
     export("minilm", path)
 
@@ -117,12 +123,17 @@ def sample_images(rows: int) -> Array:
     return np.random.default_rng(1).integers(0, 256, size=(rows, 224, 224, 3), dtype=np.uint8)
 
 
+def sample_values(rows: int) -> Array:
+    return np.random.default_rng(1).normal(size=(rows, 1_024)).astype(np.float32)
+
+
 MLP = ReferenceModel("mlp", "x", "y", build_mlp, sample_features)
 EXPAND = ReferenceModel("expand", "x", "y", build_expand, sample_number)
 MINILM = ReferenceModel("minilm", "input_ids", "embedding", build_minilm, sample_token_ids)
 MINILM_LENGTHS = ReferenceModel("minilm_lengths", "input_ids", "embedding", build_minilm_lengths, sample_token_ids)
 RESNET50 = ReferenceModel("resnet50", "image", "logits", build_resnet50, sample_images)
-MODELS = {model.name: model for model in (MLP, EXPAND, MINILM, MINILM_LENGTHS, RESNET50)}
+DENSE_STACK = ReferenceModel("dense_stack", "x", "y", build_dense_stack, sample_values)
+MODELS = {model.name: model for model in (MLP, EXPAND, MINILM, MINILM_LENGTHS, RESNET50, DENSE_STACK)}
 
 if __name__ == "__main__":
     for reference in MODELS.values():

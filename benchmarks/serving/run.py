@@ -8,7 +8,17 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.serving import environment, generator, grpc_overhead, large_answer, overhead, real_model, startup
+from benchmarks.serving import (
+    environment,
+    generator,
+    grpc_overhead,
+    large_answer,
+    overhead,
+    real_model,
+    shared_weights,
+    startup,
+    switch,
+)
 from benchmarks.serving.effort import FULL, QUICK
 from benchmarks.serving.report import table, write_json
 
@@ -17,6 +27,8 @@ QUESTIONS = {
     "overhead": overhead.measure,
     "grpc": grpc_overhead.measure,
     **real_model.QUESTIONS,
+    "shared_weights": shared_weights.measure,
+    "switch": switch.measure,
     "large_answer": large_answer.measure,
     "generator": generator.measure,
 }

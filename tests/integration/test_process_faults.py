@@ -213,7 +213,7 @@ def test_a_leak_is_met_between_batches_and_an_explosion_within_one(server: Runni
 def test_batches_that_all_kill(server: RunningServer) -> None:
     """Pauses grow, callers are told to come again, and the server answers others meanwhile."""
     before = restarts(server, "ends", "exited")
-    statuses = []
+    statuses: list[int] = []
     while 503 not in statuses:
         assert len(statuses) < 30, statuses
         answer = do(server, "ends", "kill")

@@ -28,6 +28,7 @@ class Batch(NamedTuple):
     requests: list[InferenceRequest]
     rows: int
     reason: ReleaseReason
+    wide: bool = False
 
 
 class DynamicBatcher:
@@ -35,6 +36,8 @@ class DynamicBatcher:
 
     `release` is handed each batch that leaves; the batcher counts the instances it has promised that way, and
     `instance_freed` gives one back. Everything runs on the event loop's thread.
+
+    A batch of at most `wide_rows` that has the model to itself, with nothing behind it, may have all CPUs (`wide`).
     """
 
     def __init__(
@@ -47,10 +50,12 @@ class DynamicBatcher:
         scheduler: Scheduler,
         release: Callable[[Batch], None],
         padding: Padding | None = None,
+        wide_rows: int = 0,
     ) -> None:
         self.queue = RequestQueue() if padding is None else LengthSortedQueue(padding)
         self.idle = instances
         self._limit = max(1, max_batch_size)
+        self._wide_rows = wide_rows
         self._instances = instances
         self._sharers = instances
         self._delay = batching.max_queue_delay_ns if max_batch_size > 1 else 0
@@ -167,6 +172,8 @@ class DynamicBatcher:
         batch = self._due_batch(room) if self._delay else self._ready_batch(room)
         if batch is not None:
             self._executing += len(batch.requests)
+            if batch.rows <= self._wide_rows and self.idle == self._instances and not self.queue.count:
+                return batch._replace(wide=True)
         return batch
 
     def _ready_batch(self, room: int) -> Batch:

@@ -18,8 +18,9 @@ SECOND = 1_000_000_000
 class InstanceGroup:
     """How many executions may run at once and where. `count` 0 stands for auto.
 
-    For instances in processes of their own: `timeout_ns` is how long one may run a batch before it counts as hung, and
-    `memory_limit_bytes` how large it may grow; 0 stands for auto.
+    `wide`: whether a batch that finds a heavy model idle may have all CPUs. For instances in processes of their own:
+    `timeout_ns` is how long one may run a batch before it counts as hung, and `memory_limit_bytes` how large it may
+    grow; 0 stands for auto.
     """
 
     count: int = 0
@@ -27,6 +28,7 @@ class InstanceGroup:
     execution: Execution | Literal["auto"] = "auto"
     timeout_ns: int = 0
     memory_limit_bytes: int = 0
+    wide: Literal["auto", "never"] = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ class ModelConfig:
     warmed_up: bool = True
     batch_target: int = 0
     execution_reason: str = ""
+    wide_rows: int = 0
+    wide_reason: str = ""
     padding: Padding | None = None
 
     @property

@@ -18,6 +18,7 @@ from guepard.engine.model_loader import LoadedVersion, load_version
 from guepard.engine.model_repository import ModelDefinition, ModelRepository
 from guepard.engine.resources import Resources
 from guepard.engine.served_model import ServedModel
+from guepard.engine.wide_permit import WidePermit
 from guepard.telemetry.trace_settings import TraceSettings
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ class ControlPlane:
         self._data_plane = data_plane
         self._scheduler = scheduler
         self._resources = resources
+        self._permit = WidePermit()
         self._drain_timeout_s = drain_timeout_s
         self._frozen = frozen
         self._on_change = on_change
@@ -222,6 +224,8 @@ class ControlPlane:
             loop.call_soon_threadsafe,
             loaded.duration_ns,
             self.trace_settings.trace(config.name),
+            loaded.wide,
+            self._permit,
         )
         previous, status.served = status.served, served
         status.version = config.version
@@ -231,7 +235,7 @@ class ControlPlane:
         self._publish()
         self._on_change(served, True)
         log.info(
-            "model %s version %s is ready: %s, max_batch_size %d (filled to %d), %d x %s (%s), loaded in %.0f ms",
+            "model %s version %s is ready: %s, max_batch_size %d (filled to %d), %d x %s (%s)%s, loaded in %.0f ms",
             config.name,
             config.version,
             config.backend,
@@ -240,6 +244,7 @@ class ControlPlane:
             config.instance_count,
             config.execution,
             config.execution_reason,
+            _width(config),
             loaded.duration_ns / 1e6,
         )
         if previous is not None:
@@ -288,3 +293,14 @@ class ControlPlane:
             raise PermissionDenied(
                 "loading and unloading are off under model_control_mode none; start with --model-control-mode explicit"
             )
+
+
+def _width(config: ModelConfig) -> str:
+    """What the line about a model that is ready says of wide executions."""
+    if not config.wide_reason:
+        return ""
+    return (
+        f" (wide up to {config.wide_rows} rows: {config.wide_reason})"
+        if config.wide_rows
+        else (f" (never wide: {config.wide_reason})")
+    )

@@ -17,6 +17,7 @@ from guepard.engine.model_repository import ModelDefinition
 from guepard.engine.processes.model import ProcessModel
 from guepard.engine.resources import Resources
 from guepard.engine.warmup import Warmup, warm_up
+from guepard.engine.wide_choice import choose_wide
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ class LoadedVersion:
     model: LoadedModel
     executors: tuple[Executor, ...]
     duration_ns: int
+    wide: Executor | None = None
 
 
 def load_version(
@@ -119,6 +121,11 @@ class _Loading:
             description = _without_batches(description)
         padding = apply_padding(self._definition.name, first, description, policy, warmup)
         count = group.count or _instance_count(choice.execution, description, resources.cpus)
+        wide = choose_wide(group, resources, model, description, choice.execution, count, warmup)
+        if wide.narrow is not None:
+            first.close()
+            first = wide.narrow
+            model.trim()
         executors = [first]
         for _ in range(count - 1):
             executor = model.executor()
@@ -145,8 +152,10 @@ class _Loading:
             parameters=policy.parameters,
             request_parameters=policy.request_parameters,
             padding=padding,
+            wide_rows=wide.max_rows,
+            wide_reason=wide.reason,
         )
-        return LoadedVersion(config, model, tuple(executors), perf_counter_ns() - started)
+        return LoadedVersion(config, model, tuple(executors), perf_counter_ns() - started, wide.executor)
 
     def _open(self, *, in_process: bool) -> tuple[LoadedModel, Executor, Warmup]:
         definition = self._definition

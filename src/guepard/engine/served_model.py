@@ -33,6 +33,7 @@ from guepard.engine.padded_signature import signature_for
 from guepard.engine.processes.executor import ProcessExecutor
 from guepard.engine.processes.instance import ProcessInstance
 from guepard.engine.warmup import warm_up
+from guepard.engine.wide_permit import WidePermit
 from guepard.telemetry.request_trace import RequestTrace
 from guepard.telemetry.statistics import ModelStatistics
 
@@ -55,6 +56,7 @@ class ServedModel:
     """Takes requests in by `infer` and answers each exactly once through its sender.
 
     Everything but the instances' own work runs on the event loop's thread. `post` hands a callback to that thread.
+    `wide` executes batches that may have all CPUs while the `permit` for it is free.
     """
 
     def __init__(
@@ -66,6 +68,8 @@ class ServedModel:
         post: Callable[..., object],
         load_duration_ns: int,
         trace: RequestTrace,
+        wide: Executor | None = None,
+        permit: WidePermit | None = None,
     ) -> None:
         self.config = config
         self.statistics = ModelStatistics(config.name, config.version)
@@ -86,12 +90,17 @@ class ServedModel:
             scheduler=scheduler,
             release=self._release,
             padding=config.padding,
+            wide_rows=config.wide_rows if wide is not None else 0,
         )
         inline = config.execution == "inline"
         self._post = post
         self._idle: list[Instance] = [self._instance(executor, number) for number, executor in enumerate(executors)]
         self._instances: tuple[Instance, ...] = tuple(self._idle)
         self._ailing: dict[Instance, str] = {}  # instances that are being mended, and what is known of why they are not
+        # One more, on which a batch runs in place of an idle one: it is never busy together with another.
+        self._wide = None if wide is None else ThreadInstance(wide, config, self, post, len(self._instances))
+        self._permit = permit or WidePermit()
+        self._wide_batch: Batch | None = None
         self._executing: dict[int, Batch] = {}
         self._watch = DeadlineWatch(scheduler, self._alive, self._expire)
         # An inline model without a delay answers within the turn of the loop, so that no timer could come sooner.
@@ -197,7 +206,12 @@ class ServedModel:
             request.state = RequestState.EXECUTING
         if self._waits:
             self._executing[id(batch)] = batch
-        self._idle.pop().start(batch)
+        if batch.wide and self._wide is not None and self._permit.try_acquire():
+            self._wide_batch = batch
+            self.statistics.record_wide()
+            self._wide.start(batch)
+        else:
+            self._idle.pop().start(batch)
 
     # Answers back from the instances
 
@@ -273,7 +287,11 @@ class ServedModel:
 
     def _free(self, instance: Instance, batch: Batch, busy_ns: int) -> None:
         self._executing.pop(id(batch), None)
-        if instance.is_fit:
+        if batch is self._wide_batch:
+            self._wide_batch = None
+            self._permit.release()
+            self._batcher.instance_freed(batch, busy_ns)
+        elif instance.is_fit:
             self._idle.append(instance)
             self._batcher.instance_freed(batch, busy_ns)
         else:
@@ -398,6 +416,9 @@ class ServedModel:
         self._fail_all(NotReady(f"model {self.config.name!r} was unloaded", retry_after_ms=1_000))
         # Front ends may hold on to this object for as long as a connection lives; the model's memory must not wait.
         instances, self._instances = self._instances, ()
+        wide, self._wide = self._wide, None
+        if wide is not None:
+            instances += (wide,)
         self._idle.clear()
         self._ailing.clear()
         for instance in instances:

@@ -97,6 +97,11 @@ def paying_rows(times: Mapping[int, int]) -> int:
     return chosen
 
 
+def run_sample(executor: Executor, description: ModelDescription, rows: int, free_size: int) -> Outputs:
+    """One more run as warm-up does them: zeros, free dimensions of `free_size`."""
+    return _run(executor, _samples(description, rows, free_size), description)
+
+
 def _accepted_size(name: str, executor: Executor, description: ModelDescription) -> int | None:
     free = any(spec.free for spec in description.inputs)
     failure: Exception | None = None

@@ -70,6 +70,8 @@ def model_config(config: ModelConfig) -> dict[str, Any]:
             "idempotent": config.idempotent,
         },
     }
+    if config.wide_reason:
+        document["guepard"]["wide"] = {"max_rows": config.wide_rows, "reason": config.wide_reason}
     if config.request_parameters is not None:
         document["guepard"]["request_parameters"] = {
             name: {field: bound for field, bound in asdict(rule).items() if bound is not None}

@@ -67,6 +67,13 @@ class InstanceGroupSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fi
             "measures at warm-up."
         ),
     ] = "auto"
+    wide: Annotated[
+        Literal["auto", "never"],
+        Meta(
+            description="Whether a request that finds a heavy model idle may have all CPUs; auto measures at warm-up, "
+            "never leaves each instance its own."
+        ),
+    ] = "auto"
     instance_timeout: Annotated[
         Duration | None,
         Meta(description="How long a process instance may run a batch before it counts as hung and is replaced."),

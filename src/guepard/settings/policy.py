@@ -27,6 +27,7 @@ def to_policy(model: ModelSettings) -> ModelPolicy:
             group.execution,
             int(group.instance_timeout or 0),
             int(group.memory_limit or 0),
+            group.wide,
         ),
         dynamic_batching=DynamicBatching(
             int(batching.max_queue_delay), batching.preferred_batch_size, batching.max_queue_size

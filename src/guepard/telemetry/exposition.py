@@ -92,6 +92,12 @@ def _model_counters(models: Sequence[ModelSample]) -> Iterator[Metric]:
         (((m.name, m.version), m.reading.executions) for m in models),
     )
     yield _counter(
+        "guepard_wide_executions",
+        "Executions that were begun on all CPUs, as the model was idle",
+        _MODEL,
+        (((m.name, m.version), m.reading.wide) for m in models),
+    )
+    yield _counter(
         "guepard_batch_release",
         "Successful executions by what made the batcher release them",
         (*_MODEL, "reason"),

@@ -55,6 +55,7 @@ class ModelReading(NamedTuple):
     batches: Mapping[int, BatchReading]
     last_inference_ms: int
     tokens: TokenReading | None = None
+    wide: int = 0
 
     @property
     def rows(self) -> int:
@@ -79,6 +80,7 @@ class ModelStatistics:
         "_request",
         "_starts",
         "_tokens",
+        "_wide",
         "name",
         "version",
     )
@@ -96,6 +98,7 @@ class ModelStatistics:
         self._batches: dict[int, BatchReading] = {}
         self._last_inference_ms = 0
         self._tokens: TokenReading | None = None
+        self._wide = 0
 
     def record_execution(
         self,
@@ -129,6 +132,10 @@ class ModelStatistics:
         if len(starts) + len(executions) >= _PENDING_LIMIT:
             self._fold()
 
+    def record_wide(self) -> None:
+        """Count one execution that was begun on all CPUs."""
+        self._wide += 1
+
     def record_failure(self, request: InferenceRequest, reason: FailureReason, now: int) -> None:
         """Count one request that ended with an error at `now`."""
         self._failures[reason] += 1
@@ -150,6 +157,7 @@ class ModelStatistics:
             batches=dict(sorted(self._batches.items())),
             last_inference_ms=self._last_inference_ms,
             tokens=self._tokens,
+            wide=self._wide,
         )
 
     def snapshot(self) -> ModelStat:
