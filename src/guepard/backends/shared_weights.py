@@ -55,10 +55,12 @@ class SharedWeights:
         self._options = options
         self._source: Source | None = None
         self._copy: Copy | None = None
+        self._folder: Path | None = None  # while copies may be looked for and made there
         self._cache: WeightCache | None = None
         self.size_bytes = sum(file.stat().st_size for file in files)
         if cache is not None and self.is_worthwhile:
-            self._attempt(lambda: self._use(cache, files))
+            self._folder = cache / "weights"
+            self._attempt(lambda: self._find(files))
 
     @property
     def is_worthwhile(self) -> bool:
@@ -97,7 +99,7 @@ class SharedWeights:
         `memory_bytes` is what the process may use at all: making a copy takes several times the weights for a moment.
         Cost: the first time for this model on this machine that of loading it and of writing twice its size.
         """
-        if self._copy is None and self._cache is not None:
+        if self._copy is None and self._folder is not None:
             if self.size_bytes * _PEAK > memory_bytes:
                 log.warning("model %s: there is too little memory to prepare its weights for sharing", self._name)
             else:
@@ -109,14 +111,17 @@ class SharedWeights:
         if self._copy is not None:
             self._copy.release()
 
-    def _use(self, cache: Path, files: Sequence[Path]) -> None:
+    def _find(self, files: Sequence[Path]) -> None:
+        assert self._folder is not None
         self._source = Source(files, _recipe(self._options()))
-        self._cache = WeightCache(private_folder(cache / "weights"))
-        self._copy = self._cache.find(self._source)
+        if self._folder.exists():
+            self._cache = WeightCache(private_folder(self._folder))
+            self._copy = self._cache.find(self._source)
 
     def _make(self) -> None:
-        assert self._cache is not None
+        assert self._folder is not None
         assert self._source is not None
+        self._cache = WeightCache(private_folder(self._folder))
         self._copy = self._cache.make(self._source, int(self.size_bytes * _GROWTH), self._write)
 
     def _write(self, folder: Path) -> None:
@@ -134,6 +139,7 @@ class SharedWeights:
         try:
             action()
         except Exception as error:  # every session has weights of its own then, which is slower to load and larger
+            self._folder = None
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             log.warning("model %s: its weights cannot be shared between sessions: %s", self._name, reason)
 

@@ -116,7 +116,7 @@ class TestWhen:
         weights = bench.weights()
         assert not weights.are_shared
         run(weights.session(options()))
-        assert bench.copies() == []
+        assert not bench.cache.exists()
         assert weights.share(PLENTY)
         assert len(bench.copies()) == 1
         assert bench.weights().are_shared
@@ -183,9 +183,11 @@ class TestFallingBack:
             raise OSError(30, "Read-only file system")
 
         if action == "look":
-            monkeypatch.setattr(Path, "mkdir", refuse)
+            (bench.cache / "weights").mkdir(parents=True)
+            monkeypatch.setattr("guepard.backends.weight_cache.WeightCache.find", refuse)
         weights = bench.weights()
         monkeypatch.setattr("guepard.backends.weight_cache.mkdtemp", refuse)
+        assert not weights.share(PLENTY)
         assert not weights.share(PLENTY)
         run(weights.session(options()))
         assert [record.getMessage() for record in caplog.records] == [

@@ -25,6 +25,7 @@ class BatcherMachine(RuleBasedStateMachine):
         delay_ms=st.sampled_from([0, 0, 10]),
         preferred=st.sampled_from([(), (2,), (2, 6)]),
         max_queue_size=st.integers(1, 12),
+        wide_rows=st.sampled_from([0, 1, 4]),
     )
     def open(
         self,
@@ -34,6 +35,7 @@ class BatcherMachine(RuleBasedStateMachine):
         delay_ms: int,
         preferred: tuple[int, ...],
         max_queue_size: int,
+        wide_rows: int,
     ) -> None:
         self.room = WaitingRoom(
             max_batch_size=max_batch_size,
@@ -42,7 +44,9 @@ class BatcherMachine(RuleBasedStateMachine):
             delay_ms=delay_ms,
             preferred=preferred,
             max_queue_size=max_queue_size,
+            wide_rows=wide_rows,
         )
+        self.wide_rows = wide_rows
         self.limit = max(1, max_batch_size)
         self.instances = instances
         self.max_concurrency = max_concurrency
@@ -118,6 +122,12 @@ class BatcherMachine(RuleBasedStateMachine):
             assert release.requests
             assert release.rows == sum(request.rows for request in release.requests) <= self.limit
             assert len({request.batch_key for request in release.requests}) == 1
+
+    @invariant()
+    def a_wide_batch_had_the_model_to_itself(self) -> None:
+        assert sum(batch.wide for batch in self.room.running) <= 1
+        assert not any(batch.wide for batch in self.room.running[1:]), "others ran when it was released"
+        assert all(release.rows <= self.wide_rows for release in self.room.released if release.batch.wide)
 
     @invariant()
     def nobody_overtakes_within_a_bucket(self) -> None:

@@ -231,6 +231,77 @@ class TestPreferredSizes:
         assert room.sizes == [6]
 
 
+class TestWide:
+    """A batch may have all CPUs that has the model to itself."""
+
+    def test_a_lone_request_to_an_idle_model(self) -> None:
+        room = WaitingRoom(instances=2, wide_rows=8)
+        room.arrive()
+        room.turn()
+        room.free()
+        room.arrive(rows=5)
+        room.turn()
+        assert (room.sizes, room.widths) == ([1, 5], [True, True])
+
+    def test_not_while_another_executes_and_again_when_it_has_ended(self) -> None:
+        room = WaitingRoom(instances=2, wide_rows=8)
+        for _ in range(2):
+            room.arrive()
+            room.turn()
+        assert room.widths == [True, False]
+        room.free()
+        room.arrive()
+        room.turn()
+        room.free()
+        room.free()
+        room.arrive()
+        room.turn()
+        assert room.widths == [True, False, False, True]
+
+    def test_what_waits_together_is_spread_and_narrow(self) -> None:
+        room = WaitingRoom(instances=2, wide_rows=8)
+        room.arrive(6)
+        room.turn()
+        assert (room.sizes, room.widths) == ([3, 3], [False, False])
+
+    def test_not_with_others_behind_it(self) -> None:
+        room = WaitingRoom(instances=2, wide_rows=8)
+        room.arrive(key="a")
+        room.arrive(key="b")
+        room.turn()
+        assert room.widths == [False, False]
+
+    def test_not_when_it_has_more_rows_than_pay(self) -> None:
+        room = WaitingRoom(instances=2, wide_rows=4)
+        room.arrive(rows=5)
+        room.turn()
+        room.free()
+        room.arrive(rows=4)
+        room.turn()
+        assert room.widths == [False, True]
+
+    def test_under_load_from_a_closed_loop_of_many_all_are_narrow(self) -> None:
+        room = WaitingRoom(instances=2, wide_rows=8)
+        room.arrive(8)
+        for _ in range(20):
+            room.turn()
+            room.arrive(len(room.running[0].requests))
+            room.free()
+        assert set(room.widths) == {False}
+
+    def test_of_one_due_by_a_delay_too(self) -> None:
+        room = WaitingRoom(instances=2, wide_rows=8, delay_ms=5)
+        room.arrive(3)
+        room.advance_ms(5)
+        assert (room.sizes, room.widths) == ([3], [True])
+
+    def test_never_where_it_does_not_pay(self) -> None:
+        room = WaitingRoom(instances=2)
+        room.arrive()
+        room.turn()
+        assert room.widths == [False]
+
+
 class TestInstances:
     @pytest.mark.parametrize(
         ("instances", "arrivals", "sizes"),

@@ -43,6 +43,7 @@ class WaitingRoom:
         max_queue_size: int = 1_000,
         inline: bool = False,
         padding: Padding | None = None,
+        wide_rows: int = 0,
     ) -> None:
         self.clock = ManualScheduler()
         self.released: list[Release] = []
@@ -57,6 +58,7 @@ class WaitingRoom:
             scheduler=self.clock,
             release=self._release,
             padding=padding,
+            wide_rows=wide_rows,
         )
 
     def arrive(self, count: int = 1, **fields: Any) -> list[InferenceRequest]:
@@ -105,6 +107,11 @@ class WaitingRoom:
     @property
     def reasons(self) -> list[ReleaseReason]:
         return [release.reason for release in self.released]
+
+    @property
+    def widths(self) -> list[bool]:
+        """Of each batch, whether it may have all CPUs."""
+        return [release.batch.wide for release in self.released]
 
     def _release(self, batch: Batch) -> None:
         self.released.append(Release((self.clock.now() - self._started) / MILLISECOND, batch))

@@ -40,17 +40,18 @@ class FakeExecutor:
 
 
 class FakeModel:
-    def __init__(self, executor: FakeExecutor) -> None:
+    def __init__(self, executor: FakeExecutor, wide: FakeExecutor | None = None) -> None:
         specs = (TensorSpec("x", "FP32", [1]),), (TensorSpec("y", "FP32", [1]),)
         self.description = ModelDescription("test", "test", *specs, max_batch_size=8)
         self._executor = executor
+        self._wide = wide
         self.closed = False
 
     def executor(self) -> FakeExecutor:
         return self._executor
 
-    def wide_executor(self) -> None:
-        """None."""
+    def wide_executor(self) -> FakeExecutor | None:
+        return self._wide
 
     def trim(self) -> None:
         """Nothing."""

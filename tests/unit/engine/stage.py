@@ -11,6 +11,7 @@ from guepard.core.reasons import FailureReason
 from guepard.core.request import InferenceRequest
 from guepard.core.tensor import Tensor
 from guepard.engine.served_model import ServedModel
+from guepard.engine.wide_permit import WidePermit
 from guepard.telemetry.request_trace import UNBOUNDED, RequestTrace, TracePlan
 from guepard.testing.manual_scheduler import ManualScheduler
 from tests.unit.batching.arrivals import RecordedSender
@@ -23,7 +24,15 @@ _PATIENCE_S = 10.0
 class Stage:
     """`deliver` runs the next callback that an instance's thread has posted, once there is one."""
 
-    def __init__(self, function: Callable[[Any], Any] | None = None, **config: Any) -> None:
+    def __init__(
+        self,
+        function: Callable[[Any], Any] | None = None,
+        *,
+        instances: int = 1,
+        wide: FakeExecutor | None = None,
+        permit: WidePermit | None = None,
+        **config: Any,
+    ) -> None:
         self.clock = ManualScheduler(monotonic_ns())
         self.executor = FakeExecutor(function)
         self.model = FakeModel(self.executor)
@@ -32,11 +41,13 @@ class Stage:
         self.served = ServedModel(
             model_config(**config),
             self.model,
-            [self.executor],
+            [self.executor] * instances,
             self.clock,
             lambda callback, *arguments: self._posted.put((callback, arguments)),
             load_duration_ns=0,
             trace=self.trace,
+            wide=wide,
+            permit=permit,
         )
 
     def send(self, *values: float, **fields: Any) -> InferenceRequest:

@@ -40,6 +40,13 @@ def test_shapes_show_the_batch_where_there_is_one() -> None:
     assert unbatched["inputs"] == [{"name": "mask", "datatype": "BOOL", "shape": [-1, 3]}]
 
 
+def test_the_configuration_says_whether_executions_may_have_all_cpus() -> None:
+    config = config_of([MASK])
+    assert "wide" not in model_config(config)["guepard"]
+    document = model_config(replace(config, wide_rows=8, wide_reason="it pays"))
+    assert document["guepard"]["wide"] == {"max_rows": 8, "reason": "it pays"}
+
+
 def test_the_configuration_uses_triton_s_words() -> None:
     config = replace(
         config_of([TEXT, MASK], [TEXT]),

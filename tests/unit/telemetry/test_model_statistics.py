@@ -103,6 +103,13 @@ def test_failures_are_counted_by_reason_and_never_as_successes() -> None:
     assert (reading.request.count, reading.rows, reading.executions, reading.last_inference_ms) == (0, 0, 0, 0)
 
 
+def test_wide_executions_are_counted() -> None:
+    statistics = ModelStatistics("m", "1")
+    assert statistics.read().wide == 0
+    statistics.record_wide()
+    assert statistics.read().wide == 1
+
+
 def test_snapshot_has_the_shape_and_the_meaning_of_tritons_statistics_extension() -> None:
     statistics = ModelStatistics("résumé", "3")
     shared = {"input": 10, "compute": 200, "output": 30, "encode": 4}

@@ -1,0 +1,162 @@
+"""Whether executions on all CPUs pay, by runs whose times the test decides."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+
+from guepard.core.model_config import Execution, InstanceGroup, ModelDescription
+from guepard.core.tensor import TensorSpec
+from guepard.engine import wide_choice
+from guepard.engine.resources import Resources
+from guepard.engine.warmup import Timing, Warmup
+from guepard.engine.wide_choice import WideChoice, choose_wide, measure_widths
+from tests.unit.engine.fake_executors import FakeExecutor, FakeModel
+
+MS = 1_000_000
+
+
+class Clock:
+    """Stands still but for runs of executors that were made with `taking`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0
+        self.runs = 0
+        monkeypatch.setattr(wide_choice, "perf_counter_ns", lambda: self.now)
+
+    def taking(self, cost_ms: Callable[[int], float]) -> FakeExecutor:
+        def run(array: Any) -> Any:
+            self.now += int(cost_ms(len(array)) * MS)
+            self.runs += 1
+            return array * 2
+
+        return FakeExecutor(run)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def described(max_batch_size: int = 64, **fields: Any) -> ModelDescription:
+    specs = (TensorSpec("x", "FP32", [1]),), (TensorSpec("y", "FP32", [1]),)
+    return ModelDescription("test", "test", *specs, max_batch_size=max_batch_size, **fields)
+
+
+class TestMeasuring:
+    def test_what_is_twice_as_fast_pays_up_to_the_largest_batch(self, clock: Clock) -> None:
+        narrow, wide = clock.taking(lambda rows: 2 * rows), clock.taking(lambda rows: rows)
+        max_rows, reason = measure_widths(narrow, wide, described(), 1)
+        assert max_rows == 64
+        assert reason == "one row takes 1 ms wide and 2 ms narrow"
+
+    @pytest.mark.parametrize(("wide_ms", "expected"), [(1.9, 0), (1.81, 0), (1.79, 64)])
+    def test_it_must_be_more_than_a_tenth_faster(self, clock: Clock, wide_ms: float, expected: int) -> None:
+        narrow, wide = clock.taking(lambda rows: 2 * rows), clock.taking(lambda rows: wide_ms * rows)
+        assert measure_widths(narrow, wide, described(), 1)[0] == expected
+
+    def test_it_pays_up_to_the_last_size_for_which_it_did(self, clock: Clock) -> None:
+        narrow, wide = clock.taking(lambda rows: 2 * rows), clock.taking(lambda rows: rows if rows < 16 else 2 * rows)
+        assert measure_widths(narrow, wide, described(), 1)[0] == 4
+
+    def test_what_takes_long_is_not_tried_with_more_rows(self, clock: Clock) -> None:
+        narrow, wide = clock.taking(lambda rows: 30 * rows), clock.taking(lambda rows: 16 * rows)
+        assert measure_widths(narrow, wide, described(), 1)[0] == 64
+        assert max(len(run) for run in narrow.runs) == 1
+        assert clock.now < 1_000 * MS
+
+    def test_a_model_without_batches_has_single_runs(self, clock: Clock) -> None:
+        narrow, wide = clock.taking(lambda _: 2), clock.taking(lambda _: 1)
+        assert measure_widths(narrow, wide, described(0), 1)[0] == 1
+
+    def test_one_slow_run_among_others_decides_nothing(self, clock: Clock) -> None:
+        turns = iter([1, 50, 1, 1, 50] + [1] * 100)
+        narrow, wide = clock.taking(lambda rows: 2 * rows), clock.taking(lambda rows: next(turns) * rows)
+        assert measure_widths(narrow, wide, described(1), 1)[0] == 1
+
+    def test_an_executor_that_says_something_else_is_not_used(self, clock: Clock) -> None:
+        wide = FakeExecutor(lambda array: array + 1)
+        assert measure_widths(clock.taking(lambda _: 2), wide, described(), 1) == (0, "its answers differ")
+
+
+class TestChoosing:
+    """A model of which one row takes 2 ms narrow and 1 ms wide, on two instances of two CPUs."""
+
+    def choose(
+        self,
+        clock: Clock,
+        *,
+        cpus: int = 2,
+        instances: int = 2,
+        execution: Execution = "thread",
+        one_ns: int | None = 2 * MS,
+        wide: FakeExecutor | Literal["faster"] | None = "faster",
+        option: Literal["auto", "never"] = "auto",
+        profile: Literal["standard", "low-memory"] = "standard",
+        **description: Any,
+    ) -> WideChoice:
+        if wide == "faster":
+            wide = clock.taking(lambda rows: rows)
+        self.wide = wide
+        model = FakeModel(clock.taking(lambda rows: 2 * rows), wide)
+        timing = None if one_ns is None else Timing(one_ns, 8 * one_ns)
+        return choose_wide(
+            InstanceGroup(wide=option),
+            Resources(cpus, 2**30, profile),
+            model,
+            described(**description),
+            execution,
+            instances,
+            Warmup(timing, True),
+        )
+
+    def test_where_it_pays_there_is_an_executor_for_it(self, clock: Clock) -> None:
+        choice = self.choose(clock)
+        assert (choice.executor, choice.max_rows) == (self.wide, 64)
+        assert choice.narrow is not None
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"cpus": 1},
+            {"instances": 1},
+            {"execution": "inline"},
+            {"execution": "process"},
+            {"one_ns": None},
+            {"profile": "low-memory"},
+            {"releases_gil": False},
+            {"decoupled": True},
+        ],
+    )
+    def test_where_there_is_nothing_to_choose_nothing_is_tried_or_said(
+        self, clock: Clock, fields: dict[str, Any]
+    ) -> None:
+        assert self.choose(clock, **fields) == WideChoice(None, 0, "")
+        assert clock.runs == 0
+
+    @pytest.mark.parametrize(
+        ("fields", "reason"),
+        [
+            ({"option": "never"}, "instance_group.wide is never"),
+            ({"one_ns": MS - 1}, "one row takes 1 ms, too little to be shared out"),
+            ({"wide": None}, "its weights would be in memory twice"),
+        ],
+    )
+    def test_where_it_is_left_alone_the_reason_is_told(self, clock: Clock, fields: dict[str, Any], reason: str) -> None:
+        assert self.choose(clock, **fields) == WideChoice(None, 0, reason)
+        assert clock.runs == 0
+
+    def test_where_it_does_not_pay_its_executor_is_closed(self, clock: Clock) -> None:
+        wide = clock.taking(lambda rows: 2 * rows)
+        choice = self.choose(clock, wide=wide)
+        assert (choice.executor, choice.reason) == (None, "one row takes 2 ms wide and 2 ms narrow")
+        assert wide.closed
+
+    def test_a_trial_that_fails_costs_nothing_but_the_width(
+        self, clock: Clock, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fail(_: Any) -> Any:
+            raise ArithmeticError
+
+        assert self.choose(clock, wide=FakeExecutor(fail)).reason == "the trial failed"
+        assert "could not be tried" in caplog.text
