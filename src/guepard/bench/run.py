@@ -104,7 +104,7 @@ def _measured(
         guepard=__version__,
         versions=software_versions(),
         commit=commit_of(Path.cwd()),
-        machine=describe_machine(cpu_budget()),
+        machine=describe_machine(cpu_budget().exact),
         targets=tuple(subject.prepared.target for subject in subjects),
         payloads=PayloadReport(
             source=subjects[0].prepared.source,

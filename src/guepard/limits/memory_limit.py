@@ -3,15 +3,18 @@
 import os
 from pathlib import Path
 
-from guepard.limits.cgroup import MEMBERSHIP, ROOT, governing_directories
+from guepard.limits.cgroup import PROCESS, governing_directories
 
 GIB = 2**30
 
 
-def memory_limit(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int:
-    """Bytes: the smaller of the machine's memory and the tightest cgroup limit on the way to the root."""
+def memory_limit(process: Path = PROCESS) -> int:
+    """Bytes: the smaller of the machine's memory and the tightest cgroup limit on the way to the root.
+
+    `process` is this process's folder in `/proc`.
+    """
     limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for directory in governing_directories("memory", root, membership):
+    for directory in governing_directories("memory", process):
         for file in ("memory.max", "memory.limit_in_bytes"):
             limit = min(limit, _read(directory / file, limit))
     return limit

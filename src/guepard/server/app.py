@@ -79,7 +79,7 @@ def build_engine(settings: Settings, classes: Classes, on_change: Callable[[Serv
         repository,
         data_plane,
         LoopScheduler(asyncio.get_running_loop()),
-        resources=Resources(cpu_budget(), memory_limit(), options.profile, _cache(options)),
+        resources=Resources(_cpus(options), memory_limit(), options.profile, _cache(options)),
         drain_timeout_s=options.drain_timeout / _SECOND_NS,
         frozen=options.model_control_mode == "none",
         on_change=on_change,
@@ -253,6 +253,16 @@ def _definition(model: ModelSettings, model_class: type[Model] | None = None) ->
         outputs=to_tensor_specs(model.outputs),
         model_class=model_class,
     )
+
+
+def _cpus(options: ServerSettings) -> int:
+    """How many CPUs models are given; that and its reasons go to the log."""
+    budget = cpu_budget()
+    if options.cpus != "auto":
+        log.info("CPUs for models: %d, as configured (%s)", options.cpus, budget)
+        return options.cpus
+    log.info("CPUs for models: %d (%s)", budget.cpus, budget)
+    return budget.cpus
 
 
 def _cache(options: ServerSettings) -> Path | None:

@@ -10,6 +10,7 @@ from guepard.settings.units import ByteSize, Duration
 
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
+Cpus = Annotated[int, Meta(ge=1, le=1_024)]
 
 
 class ServerSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -78,6 +79,13 @@ class ServerSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
         Metavar("PREFIX"),
         DefaultText("empty: shared memory is off"),
     ] = ()
+    cpus: Annotated[
+        Cpus | Literal["auto"],
+        Meta(
+            description="CPUs that instances and their threads are reckoned by; auto: what the cgroup's quota, the cpuset "
+            "and the affinity allow, in whole CPUs."
+        ),
+    ] = "auto"
     profile: Annotated[
         Literal["standard", "low-memory"],
         Meta(description="low-memory: slower, for small devices; one instance a model, nothing kept at hand."),
