@@ -13,12 +13,12 @@ from guepard.core.model_config import InstanceGroup, ModelPolicy
 from guepard.core.request import InferenceRequest
 from guepard.core.tensor import Tensor
 from guepard.engine import wide_choice
+from guepard.engine.cpu_permits import CpuPermits
 from guepard.engine.loop_scheduler import LoopScheduler
 from guepard.engine.model_loader import LoadedVersion, load_version
 from guepard.engine.model_repository import ModelDefinition
 from guepard.engine.resources import Resources
 from guepard.engine.served_model import ServedModel
-from guepard.engine.wide_permit import WidePermit
 from guepard.telemetry.request_trace import UNBOUNDED, RequestTrace, TracePlan
 from tests.services.heavy_models import WIDTH, matmul_stack
 from tests.services.onnx_models import write_model
@@ -86,7 +86,7 @@ async def answers(version: LoadedVersion, callers: int, calls: int) -> tuple[lis
         0,
         RequestTrace(plan),
         version.wide,
-        WidePermit(),
+        CpuPermits(2),
     )
 
     async def call(seed: int) -> NDArray[Any]:

@@ -10,13 +10,14 @@ import onnxruntime as ort
 
 from guepard.backends.base import Inputs, Outputs
 from guepard.backends.onnxruntime_errors import run_error
-from guepard.core.errors import GuepardError, InputError
+from guepard.core.errors import Cancelled, GuepardError, InputError
 from guepard.core.model_config import ModelDescription
 from guepard.core.request import InferenceRequest
 from guepard.core.tensor import Array, TensorSpec
 
 _LOGGER = logging.getLogger("guepard.backends.onnxruntime")
 _ONNX_BFLOAT16 = 16  # TensorProto.DataType.BFLOAT16
+_UNWANTED = "the execution was ended, as nobody waited for it any more"
 
 
 class OnnxRuntimeExecutor:
@@ -27,6 +28,7 @@ class OnnxRuntimeExecutor:
         "_input_names",
         "_inputs",
         "_model",
+        "_options",
         "_output_names",
         "_outputs",
         "_run",
@@ -36,7 +38,8 @@ class OnnxRuntimeExecutor:
     buffers = None
 
     def __init__(self, session: Any, model: str, description: ModelDescription) -> None:
-        self._run: Callable[[list[str], dict[str, Any]], list[Any]] = session.run
+        self._run: Callable[[list[str], dict[str, Any], Any], list[Any]] = session.run
+        self._options = ort.RunOptions()
         self._model = model
         self._batched = description.max_batch_size > 0
         self._inputs = description.inputs
@@ -46,16 +49,24 @@ class OnnxRuntimeExecutor:
         self._shapes_are_free = any(spec.free for spec in description.inputs)
 
     def execute(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Outputs:
+        options = self._options
+        if options.terminate:  # meant for an earlier run, or for this one: the requests know
+            options = self._options = ort.RunOptions()
+            if requests and all(request.is_released for request in requests):
+                raise Cancelled(_UNWANTED)
         try:
-            return self._run(self._output_names, dict(zip(self._input_names, inputs, strict=True)))
+            return self._run(self._output_names, dict(zip(self._input_names, inputs, strict=True)), options)
         except Exception as error:
+            if options.terminate:
+                raise Cancelled(_UNWANTED) from None
             raise self._failure(error) from None
 
     def execute_stream(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Iterator[Outputs]:
         yield self.execute(inputs, requests)
 
     def terminate(self) -> None:
-        """Not possible yet."""
+        """Takes effect between two nodes of the graph; the run raises Cancelled then."""
+        self._options.terminate = True
 
     def close(self) -> None:
         """Nothing to do: the session belongs to the loaded model."""

@@ -13,12 +13,12 @@ from guepard.core.names import is_model_name
 from guepard.core.scheduler import Scheduler
 from guepard.core.states import MOVES, ModelReadyState
 from guepard.engine.background import in_thread
+from guepard.engine.cpu_permits import CpuPermits
 from guepard.engine.data_plane import DataPlane, invalid_name
 from guepard.engine.model_loader import LoadedVersion, load_version
 from guepard.engine.model_repository import ModelDefinition, ModelRepository
 from guepard.engine.resources import Resources
 from guepard.engine.served_model import ServedModel
-from guepard.engine.wide_permit import WidePermit
 from guepard.telemetry.trace_settings import TraceSettings
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class ControlPlane:
         self._data_plane = data_plane
         self._scheduler = scheduler
         self._resources = resources
-        self._permit = WidePermit()
+        self._permits = CpuPermits(resources.cpus)
         self._drain_timeout_s = drain_timeout_s
         self._frozen = frozen
         self._on_change = on_change
@@ -224,8 +224,9 @@ class ControlPlane:
             loop.call_soon_threadsafe,
             loaded.duration_ns,
             self.trace_settings.trace(config.name),
-            loaded.wide,
-            self._permit,
+            wide=loaded.wide,
+            permits=self._permits,
+            cpus=loaded.cpus,
         )
         previous, status.served = status.served, served
         status.version = config.version

@@ -4,6 +4,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
 from time import monotonic_ns
 from typing import Protocol
@@ -70,6 +71,13 @@ class Instance(ABC):
         """Become fit again. Returns at once; the owner is told of the outcome."""
         raise AssertionError(f"{type(self).__name__} is always fit")
 
+    def terminate(self) -> None:
+        """Nobody waits for the batch that was started last: end its execution early where that is possible.
+
+        The owner is told of the end as of any other, and only then may the next batch be started.
+        """
+        self._executor.terminate()
+
     @abstractmethod
     def stop(self) -> None:
         """No batch follows. A batch that still runs ends first, then the executor is closed."""
@@ -94,7 +102,10 @@ class InlineInstance(Instance):
 
 
 class ThreadInstance(Instance):
-    """Executes on a thread of its own. `post` runs a callback on the event loop from another thread."""
+    """Executes on a thread of its own. `post` runs a callback on the event loop from another thread.
+
+    `share` is held while a batch runs: what it takes of the CPUs.
+    """
 
     def __init__(
         self,
@@ -103,9 +114,11 @@ class ThreadInstance(Instance):
         owner: InstanceOwner,
         post: Callable[..., object],
         number: int,
+        share: AbstractContextManager[None] | None = None,
     ) -> None:
         super().__init__(executor, config, owner)
         self._post = post
+        self._share = share or nullcontext()
         self._jobs: SimpleQueue[Batch | Callable[[], None] | None] = SimpleQueue()
         # A daemon: a model that hangs must not keep the process from ending.
         self._thread = threading.Thread(target=self._work, name=f"{config.name}-{number}", daemon=True)
@@ -140,7 +153,8 @@ class ThreadInstance(Instance):
         self._executor.close()
 
     def _run(self, batch: Batch) -> None:
-        outcomes = execute(self._executor, self._config, batch)
+        with self._share:
+            outcomes = execute(self._executor, self._config, batch)
         self._tell(self._owner.executed, self, batch, outcomes)
 
     def _stream(self, batch: Batch) -> None:

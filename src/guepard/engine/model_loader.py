@@ -21,14 +21,20 @@ from guepard.engine.wide_choice import choose_wide
 
 log = logging.getLogger(__name__)
 
+# Executions that take this long for one row take turns with those of other models.
+_LONG_NS = 2_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedVersion:
+    """`cpus` is how many permits an execution takes for its threads; 0: it takes no part in that."""
+
     config: ModelConfig
     model: LoadedModel
     executors: tuple[Executor, ...]
     duration_ns: int
     wide: Executor | None = None
+    cpus: int = 0
 
 
 def load_version(
@@ -155,7 +161,22 @@ class _Loading:
             wide_rows=wide.max_rows,
             wide_reason=wide.reason,
         )
-        return LoadedVersion(config, model, tuple(executors), perf_counter_ns() - started, wide.executor)
+        return LoadedVersion(
+            config,
+            model,
+            tuple(executors),
+            perf_counter_ns() - started,
+            wide.executor,
+            self._source.threads if self._takes_turns(config, warmup) else 0,
+        )
+
+    def _takes_turns(self, config: ModelConfig, warmup: Warmup) -> bool:
+        """Whether its executions wait for CPUs that those of other models have."""
+        if config.execution != "thread" or config.backend == "python":
+            return False
+        is_long = warmup.timing is None or warmup.timing.one >= _LONG_NS
+        # An operator who wants more instances than CPUs wants them to run at once.
+        return is_long and config.instance_count <= self._resources.cpus
 
     def _open(self, *, in_process: bool) -> tuple[LoadedModel, Executor, Warmup]:
         definition = self._definition

@@ -12,6 +12,7 @@ from guepard.batching.padding import scatter_padded, token_counts
 from guepard.batching.scatter import scatter
 from guepard.batching.split import split
 from guepard.core.errors import (
+    Cancelled,
     DeadlineExceeded,
     ErrorCode,
     GuepardError,
@@ -27,13 +28,13 @@ from guepard.core.request import InferenceRequest, RequestState
 from guepard.core.response import InferenceResponse
 from guepard.core.scheduler import Scheduler
 from guepard.engine.background import in_thread
+from guepard.engine.cpu_permits import CpuPermits
 from guepard.engine.execution import Outcome
 from guepard.engine.instance import InlineInstance, Instance, ThreadInstance
 from guepard.engine.padded_signature import signature_for
 from guepard.engine.processes.executor import ProcessExecutor
 from guepard.engine.processes.instance import ProcessInstance
 from guepard.engine.warmup import warm_up
-from guepard.engine.wide_permit import WidePermit
 from guepard.telemetry.request_trace import RequestTrace
 from guepard.telemetry.statistics import ModelStatistics
 
@@ -56,7 +57,8 @@ class ServedModel:
     """Takes requests in by `infer` and answers each exactly once through its sender.
 
     Everything but the instances' own work runs on the event loop's thread. `post` hands a callback to that thread.
-    `wide` executes batches that may have all CPUs while the `permit` for it is free.
+    `wide` executes batches that may have all CPUs when the `permits` for them are free; an execution on an instance's
+    thread waits for `cpus` of them, 0 for none.
     """
 
     def __init__(
@@ -69,7 +71,8 @@ class ServedModel:
         load_duration_ns: int,
         trace: RequestTrace,
         wide: Executor | None = None,
-        permit: WidePermit | None = None,
+        permits: CpuPermits | None = None,
+        cpus: int = 0,
     ) -> None:
         self.config = config
         self.statistics = ModelStatistics(config.name, config.version)
@@ -94,14 +97,15 @@ class ServedModel:
         )
         inline = config.execution == "inline"
         self._post = post
+        self._permits = permits or CpuPermits(1)
+        self._share = self._permits.share(cpus) if cpus else None
         self._idle: list[Instance] = [self._instance(executor, number) for number, executor in enumerate(executors)]
         self._instances: tuple[Instance, ...] = tuple(self._idle)
         self._ailing: dict[Instance, str] = {}  # instances that are being mended, and what is known of why they are not
         # One more, on which a batch runs in place of an idle one: it is never busy together with another.
         self._wide = None if wide is None else ThreadInstance(wide, config, self, post, len(self._instances))
-        self._permit = permit or WidePermit()
         self._wide_batch: Batch | None = None
-        self._executing: dict[int, Batch] = {}
+        self._executing: dict[int, tuple[Batch, Instance]] = {}
         self._watch = DeadlineWatch(scheduler, self._alive, self._expire)
         # An inline model without a delay answers within the turn of the loop, so that no timer could come sooner.
         self._waits = not inline or config.dynamic_batching.max_queue_delay_ns > 0
@@ -161,7 +165,7 @@ class ServedModel:
 
     @property
     def executing(self) -> int:
-        return sum(len(batch.requests) for batch in self._executing.values())
+        return sum(len(batch.requests) for batch, _ in self._executing.values())
 
     @property
     def is_fit(self) -> bool:
@@ -194,7 +198,7 @@ class ServedModel:
             return InlineInstance(executor, self.config, self)
         if isinstance(executor, ProcessExecutor):
             return ProcessInstance(executor, self.config, self, self._post, number, self._prepare)
-        return ThreadInstance(executor, self.config, self, self._post, number)
+        return ThreadInstance(executor, self.config, self, self._post, number, self._share)
 
     def _prepare(self, executor: ProcessExecutor) -> None:
         warm_up(self.config.name, executor, executor.description, 1)
@@ -204,14 +208,17 @@ class ServedModel:
     def _release(self, batch: Batch) -> None:
         for request in batch.requests:
             request.state = RequestState.EXECUTING
+        instance = self._instance_for(batch)
         if self._waits:
-            self._executing[id(batch)] = batch
-        if batch.wide and self._wide is not None and self._permit.try_acquire():
+            self._executing[id(batch)] = batch, instance
+        instance.start(batch)
+
+    def _instance_for(self, batch: Batch) -> Instance:
+        if batch.wide and self._wide is not None and self._permits.try_acquire(self._permits.count):
             self._wide_batch = batch
             self.statistics.record_wide()
-            self._wide.start(batch)
-        else:
-            self._idle.pop().start(batch)
+            return self._wide
+        return self._idle.pop()
 
     # Answers back from the instances
 
@@ -221,6 +228,8 @@ class ServedModel:
                 if outcome.error is None:
                     self._deliver(outcome)
                 else:
+                    if isinstance(outcome.error, Cancelled):
+                        self.statistics.record_termination()
                     for request in outcome.batch.requests:
                         if request.state is RequestState.EXECUTING:
                             self._fail(request, outcome.error, outcome.stamps)
@@ -289,7 +298,7 @@ class ServedModel:
         self._executing.pop(id(batch), None)
         if batch is self._wide_batch:
             self._wide_batch = None
-            self._permit.release()
+            self._permits.release(self._permits.count)
             self._batcher.instance_freed(batch, busy_ns)
         elif instance.is_fit:
             self._idle.append(instance)
@@ -367,7 +376,16 @@ class ServedModel:
             self._drop_parts(request)
         elif request.state is RequestState.PENDING:
             self._batcher.withdraw(request)
+        was_executing = request.state is RequestState.EXECUTING
         request.state = RequestState.RELEASED
+        if was_executing:
+            self._terminate_unwanted()
+
+    def _terminate_unwanted(self) -> None:
+        """End the executions that run for nobody any more."""
+        for batch, instance in self._executing.values():
+            if all(request.is_released for request in batch.requests):
+                instance.terminate()
 
     def _drop_parts(self, whole: InferenceRequest) -> None:
         for part in [request for request in self._alive() if request.whole is whole]:
@@ -386,7 +404,7 @@ class ServedModel:
 
     def _alive(self) -> Iterator[InferenceRequest]:
         yield from self._batcher.queue
-        for batch in self._executing.values():
+        for batch, _ in self._executing.values():
             for request in batch.requests:
                 if request.state is RequestState.EXECUTING:
                     yield request

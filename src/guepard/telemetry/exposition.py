@@ -98,6 +98,12 @@ def _model_counters(models: Sequence[ModelSample]) -> Iterator[Metric]:
         (((m.name, m.version), m.reading.wide) for m in models),
     )
     yield _counter(
+        "guepard_inference_terminations",
+        "Executions that were ended early because nobody waited for them any more",
+        _MODEL,
+        (((m.name, m.version), m.reading.terminations) for m in models),
+    )
+    yield _counter(
         "guepard_batch_release",
         "Successful executions by what made the batcher release them",
         (*_MODEL, "reason"),

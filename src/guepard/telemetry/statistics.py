@@ -54,6 +54,7 @@ class ModelReading(NamedTuple):
     releases: Mapping[ReleaseReason, int]
     batches: Mapping[int, BatchReading]
     last_inference_ms: int
+    terminations: int
     tokens: TokenReading | None = None
     wide: int = 0
 
@@ -79,6 +80,7 @@ class ModelStatistics:
         "_releases",
         "_request",
         "_starts",
+        "_terminations",
         "_tokens",
         "_wide",
         "name",
@@ -99,6 +101,7 @@ class ModelStatistics:
         self._last_inference_ms = 0
         self._tokens: TokenReading | None = None
         self._wide = 0
+        self._terminations = 0
 
     def record_execution(
         self,
@@ -146,6 +149,10 @@ class ModelStatistics:
         before = self._tokens or TokenReading(0, 0)
         self._tokens = TokenReading(before.request + request, before.padding + padding)
 
+    def record_termination(self) -> None:
+        """Count one execution that was ended early, as nobody waited for it any more."""
+        self._terminations += 1
+
     def read(self) -> ModelReading:
         self._fold()
         return ModelReading(
@@ -158,6 +165,7 @@ class ModelStatistics:
             last_inference_ms=self._last_inference_ms,
             tokens=self._tokens,
             wide=self._wide,
+            terminations=self._terminations,
         )
 
     def snapshot(self) -> ModelStat:

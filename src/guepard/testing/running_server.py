@@ -9,6 +9,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -28,11 +29,20 @@ class Answer(NamedTuple):
 
 
 class RunningServer:
-    """Starts on entry, once it says that it serves; ends by SIGTERM on exit. Records of its log are in `records()`."""
+    """Starts on entry, once it says that it serves; ends by SIGTERM on exit. Records of its log are in `records()`.
 
-    def __init__(self, *arguments: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
+    `prefix` are words before the command, of a program that becomes it.
+    """
+
+    def __init__(
+        self,
+        *arguments: str | Path,
+        cwd: Path | None = None,
+        env: dict[str, str] | None = None,
+        prefix: Sequence[str] = (),
+    ) -> None:
         self._log = tempfile.NamedTemporaryFile("w+b", prefix="guepard-", suffix=".log")  # noqa: SIM115
-        command = [sys.executable, "-m", "guepard", "serve", *map(str, arguments)]
+        command = [*prefix, sys.executable, "-m", "guepard", "serve", *map(str, arguments)]
         command += ["--http-port", "0", "--metrics-port", "0", "--log-format", "json"]
         if "--grpc-port" not in arguments:
             command += ["--grpc-port", "0"]

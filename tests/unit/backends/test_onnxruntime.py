@@ -15,8 +15,10 @@ from onnx import TensorProto, helper, numpy_helper
 from guepard.backends.base import Executor, ModelSource
 from guepard.backends.onnxruntime import OnnxRuntimeBackend, OnnxRuntimeModel
 from guepard.core.datatypes import DATATYPES
-from guepard.core.errors import InputError, LoadError, ModelError
+from guepard.core.errors import Cancelled, InputError, LoadError, ModelError
 from guepard.core.model_config import ModelPolicy
+from guepard.core.request import InferenceRequest, RequestState
+from guepard.core.response import NOBODY
 from guepard.core.tensor import TensorSpec
 from tests.services import onnx_models
 from tests.services.onnx_models import EXTERNAL_WEIGHTS, build, tensor, write_model
@@ -250,6 +252,49 @@ class TestExecution:
         executor = load(onnx_models.double()).executor()
         (only,) = executor.execute_stream([np.ones((1, 4), np.float32)], [])
         assert only[0].tolist() == [[2, 2, 2, 2]]
+
+
+class TestTermination:
+    def test_a_run_ends_early_and_the_next_is_whole(self, load: Load, caplog: pytest.LogCaptureFixture) -> None:
+        executor = load(onnx_models.slow(steps=200)).executor()
+        start = time.monotonic()
+        run(executor, np.ones((1, 1), np.float32))
+        whole_s = time.monotonic() - start
+        with ThreadPoolExecutor(1) as pool:
+            start = time.monotonic()
+            running = pool.submit(run, executor, np.ones((1, 1), np.float32))
+            time.sleep(whole_s / 10)
+            executor.terminate()
+            with pytest.raises(Cancelled):
+                running.result()
+            assert time.monotonic() - start < whole_s / 2
+        assert run(executor, np.ones((1, 1), np.float32))[0].tolist() == [[1]]
+        assert not caplog.records
+
+    def test_one_that_comes_before_the_run_counts_if_nobody_waits(self, load: Load) -> None:
+        executor = load(onnx_models.double()).executor()
+        request = InferenceRequest([], NOBODY, 0)
+        request.state = RequestState.RELEASED
+        executor.terminate()
+        with pytest.raises(Cancelled):
+            executor.execute([np.ones((1, 4), np.float32)], [request])
+
+    def test_one_that_comes_too_late_does_not_hit_the_next(self, load: Load) -> None:
+        executor = load(onnx_models.double()).executor()
+        request = InferenceRequest([], NOBODY, 0)
+        request.state = RequestState.EXECUTING
+        executor.terminate()
+        assert executor.execute([np.ones((1, 4), np.float32)], [request])[0].tolist() == [[2, 2, 2, 2]]
+
+    def test_it_is_the_run_of_this_executor_alone(self, load: Load) -> None:
+        model = load(onnx_models.double())
+        model.executor().terminate()
+        assert run(model.executor(), np.ones((1, 4), np.float32))[0].tolist() == [[2, 2, 2, 2]]
+
+    def test_values_of_onnx_runtime_s_own_kind_too(self, load: Load) -> None:
+        executor = load(onnx_models.identity("BF16", ["n"])).executor()
+        executor.terminate()
+        assert run(executor, np.array([0x3F80], np.uint16))[0].tolist() == [0x3F80]
 
 
 class TestFailures:

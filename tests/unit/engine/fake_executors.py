@@ -5,13 +5,17 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from guepard.backends.base import Inputs, Outputs
+from guepard.core.errors import Cancelled
 from guepard.core.model_config import ModelDescription
 from guepard.core.request import InferenceRequest
 from guepard.core.tensor import TensorSpec
 
 
 class FakeExecutor:
-    """Runs `function` on the first input, doubling it by default. `runs` lists the rows of every execution."""
+    """Runs `function` on the first input, doubling it by default. `runs` lists the rows of every execution.
+
+    One that was told to terminate raises Cancelled at the end of the run, if `can_terminate`.
+    """
 
     buffers = None
 
@@ -19,12 +23,18 @@ class FakeExecutor:
         self.function = function or (lambda array: array * 2)
         self.runs: list[list[float]] = []
         self.closed = False
+        self.can_terminate = False
+        self.terminations = 0
 
     def execute(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Outputs:
         (array,) = inputs
         assert array is not None
         self.runs.append(array.reshape(-1).tolist())
-        return [self.function(array)]
+        before = self.terminations
+        outputs = [self.function(array)]
+        if self.can_terminate and self.terminations > before:
+            raise Cancelled("ended")
+        return outputs
 
     def execute_stream(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Iterator[Outputs]:
         (array,) = inputs
@@ -33,7 +43,7 @@ class FakeExecutor:
             yield self.execute(inputs, requests)
 
     def terminate(self) -> None:
-        """Not possible."""
+        self.terminations += 1
 
     def close(self) -> None:
         self.closed = True

@@ -10,8 +10,8 @@ import numpy as np
 from guepard.core.reasons import FailureReason
 from guepard.core.request import InferenceRequest
 from guepard.core.tensor import Tensor
+from guepard.engine.cpu_permits import CpuPermits
 from guepard.engine.served_model import ServedModel
-from guepard.engine.wide_permit import WidePermit
 from guepard.telemetry.request_trace import UNBOUNDED, RequestTrace, TracePlan
 from guepard.testing.manual_scheduler import ManualScheduler
 from tests.unit.batching.arrivals import RecordedSender
@@ -30,7 +30,7 @@ class Stage:
         *,
         instances: int = 1,
         wide: FakeExecutor | None = None,
-        permit: WidePermit | None = None,
+        permits: CpuPermits | None = None,
         **config: Any,
     ) -> None:
         self.clock = ManualScheduler(monotonic_ns())
@@ -47,7 +47,7 @@ class Stage:
             load_duration_ns=0,
             trace=self.trace,
             wide=wide,
-            permit=permit,
+            permits=permits,
         )
 
     def send(self, *values: float, **fields: Any) -> InferenceRequest:

@@ -6,7 +6,7 @@ import pytest
 from onnx import helper
 
 from guepard.core.errors import LoadError
-from guepard.core.model_config import ModelPolicy
+from guepard.core.model_config import InstanceGroup, ModelPolicy
 from guepard.core.tensor import TensorSpec
 from guepard.engine.model_loader import LoadedVersion, load_version
 from guepard.engine.model_repository import ModelDefinition
@@ -47,6 +47,28 @@ def test_what_is_sound_is_loaded_and_warm(tmp_path: Path) -> None:
     loaded = load_onnx(tmp_path, identity_with_outputs("y"))
     assert [spec.name for spec in loaded.config.outputs] == ["y"]
     assert loaded.config.warmed_up
+
+
+class TestTurns:
+    """How many CPUs an execution takes a permit for."""
+
+    def load(self, folder: Path, model: bytes, count: int = 0, cpus: int = 4) -> int:
+        path = onnx_models.write_model(folder / "m.onnx", model)
+        policy = ModelPolicy(max_batch_size=0, instance_group=InstanceGroup(count, execution="thread"))
+        return load_version(ModelDefinition("m", path, policy), "1", path, Resources(cpus, 2**30)).cpus
+
+    def test_one_for_each_of_its_threads(self, tmp_path: Path) -> None:
+        assert self.load(tmp_path, onnx_models.slow(steps=8)) == 1
+        assert self.load(tmp_path, onnx_models.slow(steps=8), count=2) == 2
+
+    def test_none_for_executions_that_are_short(self, tmp_path: Path) -> None:
+        assert self.load(tmp_path, onnx_models.double()) == 0
+
+    def test_none_where_an_operator_wants_more_instances_than_cpus(self, tmp_path: Path) -> None:
+        assert self.load(tmp_path, onnx_models.slow(steps=8), count=3, cpus=2) == 0
+
+    def test_none_for_python_code_which_may_wait_for_others(self, tmp_path: Path) -> None:
+        assert load_python(tmp_path, predict='__import__("time").sleep(0.003); return {"y": inputs["x"]}').cpus == 0
 
 
 MODEL = """

@@ -241,6 +241,63 @@ class TestCancelling:
         assert sender_of(after).values == [6]
 
 
+class TestExecutionsForNobody:
+    @pytest.fixture
+    def pair(self, gate: Gate) -> tuple[Stage, InferenceRequest, InferenceRequest]:
+        """Two requests that share the batch which runs."""
+        stage = Stage(gate, max_batch_size=4)
+        stage.executor.can_terminate = True
+        first, second = stage.send(1), stage.send(2)
+        stage.clock.turn()
+        assert gate.entered.wait(10)
+        return stage, first, second
+
+    def test_the_last_to_leave_ends_it(self, pair: tuple[Stage, InferenceRequest, InferenceRequest]) -> None:
+        stage, first, second = pair
+        stage.served.cancel(first)
+        assert stage.executor.terminations == 0
+        stage.served.cancel(second)
+        assert stage.executor.terminations == 1
+
+    def test_so_do_deadlines(self, gate: Gate) -> None:
+        stage = Stage(gate, max_batch_size=4)
+        stage.send(1, timeout_ns=100 * MILLISECOND)
+        stage.clock.turn()
+        assert gate.entered.wait(10)
+        stage.clock.advance(100 * MILLISECOND)
+        assert stage.executor.terminations == 1
+
+    def test_who_waits_for_the_instance_is_served_by_it(
+        self, pair: tuple[Stage, InferenceRequest, InferenceRequest], gate: Gate
+    ) -> None:
+        stage, *gone = pair
+        waiting = stage.send(3)
+        for request in gone:
+            stage.served.cancel(request)
+        gate.opened.set()
+        stage.deliver()
+        stage.deliver()
+        assert stage.executor.runs == [[1, 2], [3]]
+        assert sender_of(waiting).values == [6]
+        assert stage.served.statistics.read().terminations == 1
+        assert stage.failures() == {FailureReason.CANCELED: 2}
+
+    def test_who_leaves_the_queue_ends_nothing(self, busy: Stage) -> None:
+        stage = busy
+        stage.served.cancel(stage.send(3))
+        assert stage.executor.terminations == 0
+
+    def test_a_model_that_is_closed_does_not_run_on(self, busy: Stage, gate: Gate) -> None:
+        async def close() -> None:
+            closing = asyncio.ensure_future(busy.served.close())
+            await asyncio.sleep(0)
+            assert busy.executor.terminations == 1
+            gate.opened.set()
+            await closing
+
+        asyncio.run(close())
+
+
 class TestStreams:
     def test_two_streams_are_two_executions(self) -> None:
         stage = Stage(decoupled=True)

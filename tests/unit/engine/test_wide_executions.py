@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from guepard.engine.wide_permit import WidePermit
+from guepard.engine.cpu_permits import CpuPermits
 from tests.unit.engine.fake_executors import FakeExecutor
 from tests.unit.engine.stage import Stage
 
@@ -61,19 +61,19 @@ class TestOneModel:
         asyncio.run(stage.served.close())
         assert wide.closed
 
-    def test_an_execution_that_fails_gives_the_permit_back(self) -> None:
+    def test_an_execution_that_fails_gives_the_permits_back(self) -> None:
         def fail(_: Any) -> Any:
             raise ArithmeticError
 
-        permit = WidePermit()
-        stage = Stage(instances=2, wide=FakeExecutor(fail), permit=permit, wide_rows=8)
+        permits = CpuPermits(2)
+        stage = Stage(instances=2, wide=FakeExecutor(fail), permits=permits, wide_rows=8)
         request = stage.send(1.0)
         stage.clock.turn()
-        assert permit.is_taken
+        assert not permits.try_acquire(1)
         stage.deliver()
         assert stage.successes == 0
         assert request.is_released
-        assert not permit.is_taken
+        assert permits.try_acquire(2)
         asyncio.run(stage.served.close())
 
     def test_without_a_wide_executor_nothing_is_wide(self) -> None:
@@ -93,10 +93,10 @@ class TestOneModel:
 
 class TestSeveralModels:
     def test_while_one_runs_wide_the_others_run_narrow(self) -> None:
-        permit, gate = WidePermit(), Gate()
-        first = Stage(instances=2, wide=FakeExecutor(gate), permit=permit, wide_rows=8)
+        permits, gate = CpuPermits(2), Gate()
+        first = Stage(instances=2, wide=FakeExecutor(gate), permits=permits, wide_rows=8)
         wide = FakeExecutor()
-        second = Stage(instances=2, wide=wide, permit=permit, wide_rows=8)
+        second = Stage(instances=2, wide=wide, permits=permits, wide_rows=8)
         waiting = first.send(1.0)
         first.clock.turn()
         assert gate.entered.acquire(timeout=10)
@@ -115,7 +115,7 @@ class TestSeveralModels:
 
     def test_however_requests_come_never_two_run_wide(self) -> None:
         """Three models, requests in a random order: at most one is inside a wide executor at any time."""
-        permit, inside, most = WidePermit(), [0], [0]
+        permits, inside, most = CpuPermits(2), [0], [0]
         lock = threading.Lock()
 
         def run(array: Any) -> Any:
@@ -127,7 +127,7 @@ class TestSeveralModels:
                 inside[0] -= 1
             return array * 2
 
-        stages = [Stage(instances=2, wide=FakeExecutor(run), permit=permit, wide_rows=8) for _ in range(3)]
+        stages = [Stage(instances=2, wide=FakeExecutor(run), permits=permits, wide_rows=8) for _ in range(3)]
         random = np.random.default_rng(0)
         requests = []
         for _ in range(150):
@@ -144,6 +144,6 @@ class TestSeveralModels:
         assert [values(request) for request in requests] == [[2.0]] * len(requests)
         assert most[0] == 1
         assert sum(stage.served.statistics.read().wide for stage in stages) > 10
-        assert not permit.is_taken
+        assert permits.try_acquire(2)
         for stage in stages:
             asyncio.run(stage.served.close())
