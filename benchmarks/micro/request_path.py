@@ -94,7 +94,8 @@ async def build(scheduler: HandScheduler) -> HttpContext:
     guard = Guard(loopback=True, hosts=frozenset(), anonymous=frozenset())
     documents = Documents(data_plane, control_plane, Readiness(control_plane), LogSettings("info", None))
     router = Router(api_routes(data_plane, documents, guard))
-    registry = MetricsRegistry("benchmark", router.labels, ServerGauges(lambda: 0, lambda: 0, lambda: 0, lambda: 0))
+    gauges = ServerGauges(lambda: 0, lambda: 0, lambda: 0, lambda: 0, lambda: 0)
+    registry = MetricsRegistry("benchmark", router.labels, gauges)
     limits = HttpLimits(2**27, 10 * SECOND, 30 * SECOND, 75 * SECOND)
     return HttpContext(router, limits, Admission(2**30), registry, AccessLog(0.01, monotonic_ns))
 

@@ -1,9 +1,9 @@
 """Whose threads should carry out an execution: a pool for each session, one for the process, or none?
 
-Each contender runs in a process of its own, with one or several sessions of MiniLM (1 row of 128 tokens), and meets four
-loads in turn: `idle` (nothing after a run), `sparse` (5 runs a second), `single` (one caller, back to back) and `full`
-(as many callers as CPUs). Callers go from session to session. With `--quota` all of it happens in a cgroup of v1 that
-may use so many CPUs, which takes root.
+Each contender runs in a process of its own, with one or several sessions of MiniLM (1 row of 128 tokens), and meets
+four loads in turn: `idle` (nothing after a run), `sparse` (5 runs a second), `single` (one caller, back to back) and
+`full` (as many callers as CPUs). Callers go from session to session. With `--quota` all of it happens in a cgroup of v1
+that may use so many CPUs, which takes root.
 
     python -m benchmarks.micro.thread_pools [--quota 1] [--models 1 3 10] [--seconds 3]
 """

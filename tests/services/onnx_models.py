@@ -252,6 +252,17 @@ def slow(steps: int = 2, size: int = 512) -> bytes:
     return build(nodes, [tensor("x", "FP32", ["n", 1])], [tensor("y", "FP32", ["n", 1])], weights)
 
 
+def bulky(width: int = 1_000_000) -> bytes:
+    """y = the sum of `width` numbers near x, which takes 4 bytes for each of them while it runs."""
+    nodes = [
+        helper.make_node("Expand", ["x", "shape"], ["wide"]),
+        helper.make_node("Sin", ["wide"], ["sines"]),
+        helper.make_node("ReduceMean", ["sines"], ["y"], axes=[1], keepdims=1),
+    ]
+    weights = {"shape": np.array([1, width])}
+    return build(nodes, [tensor("x", "FP32", ["n", 1])], [tensor("y", "FP32", ["n", 1])], weights)
+
+
 def initializer_as_input(width: int = 4) -> bytes:
     """y = x + w as exporters wrote it before IR version 4: the weight `w` is listed among the inputs too."""
     node = helper.make_node("Add", ["x", "w"], ["y"])

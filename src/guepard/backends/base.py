@@ -90,7 +90,10 @@ class LoadedModel(Protocol):
         ...
 
     def trim(self) -> None:
-        """Give back memory that a burst of traffic left behind. Called off the event loop while nothing executes."""
+        """Give back memory that a burst of traffic left behind.
+
+        Called off the event loop when nothing has been executed for a while. An execution may begin meanwhile.
+        """
         ...
 
     def health(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from guepard.backends.base import ModelSource
 from guepard.backends.onnx_external_data import check_external_data
 from guepard.backends.onnx_padding import find_padding
+from guepard.backends.onnxruntime_arena import shrink_shared_arena
 from guepard.backends.onnxruntime_errors import load_error
 from guepard.backends.onnxruntime_executor import OnnxRuntimeExecutor, executor_for
 from guepard.backends.onnxruntime_session import session_options
@@ -91,6 +92,7 @@ class OnnxRuntimeModel:
         )
 
     def trim(self) -> None:
+        shrink_shared_arena()
         give_back_memory()
 
     def health(self) -> None:

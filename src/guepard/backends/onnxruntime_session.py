@@ -7,6 +7,7 @@ from typing import Any
 
 import onnxruntime as ort
 
+from guepard.backends.onnxruntime_arena import use_shared_arena
 from guepard.core.model_config import Profile
 
 _SILENT = 4  # severity FATAL: failures reach us as exceptions and are logged once, by us
@@ -18,6 +19,12 @@ def session_options(threads: int, profile: Profile) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = _SILENT
+    # Plans of where a run's tensors will lie, kept for each combination of input shapes: no faster, and more memory.
+    options.enable_mem_pattern = False
+    if profile == "low-memory":
+        options.enable_cpu_mem_arena = False
+    else:
+        use_shared_arena(options)
     # Spinning threads burn the CPU quota that decoding and other models need.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")

@@ -415,6 +415,14 @@ class ServedModel:
         """Raises whatever the model raises when it knows itself to be unfit. May block."""
         self._model.health()
 
+    def activity(self) -> object:
+        """Something that compares unequal to what it was before any execution or failure. Cost: under 1 µs."""
+        return self.statistics.activity()
+
+    def trim(self) -> None:
+        """Have the model give back memory that it does not need now. May block."""
+        self._model.trim()
+
     async def drain(self, timeout_s: float) -> bool:
         """Wait until every request that was taken in has been answered. False when `timeout_s` was not enough."""
         deadline = monotonic_ns() + int(timeout_s * 1e9)

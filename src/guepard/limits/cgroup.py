@@ -3,13 +3,13 @@
 `/proc/self/cgroup` says which group of each hierarchy the process is in, `/proc/self/mountinfo` where hierarchies are
 mounted and from which of their groups on. The two meet in several ways:
 
-    host, v2           0::/user.slice/a          mount of / at /sys/fs/cgroup            → /sys/fs/cgroup/user.slice/a
-    host, v1           3:cpu,cpuacct:/a          mount of / at /sys/fs/cgroup/cpu,cpuacct → …/cpu,cpuacct/a
+    host, v2           0::/user.slice/a          mount of / at /sys/fs/cgroup           → …/user.slice/a
+    host, v1           3:cpu,cpuacct:/a          mount of / at …/cgroup/cpu,cpuacct     → …/cpu,cpuacct/a
     host, hybrid       both, v2 at /sys/fs/cgroup/unified, each controller in one of the two
-    container, v1      3:cpu:/docker/7f          mount of /docker/7f                      → the mount point itself
-    container, v2      0::/ in a namespace       mount of /                               → the mount point itself
-    left its namespace 0::/../b                  mount of / or of /..                     → the mount point, or b below it
-    nothing matches    0::/docker/7f             mount of / where there is no such group  → the mount point alone
+    container, v1      3:cpu:/docker/7f          mount of /docker/7f                    → the mount point itself
+    container, v2      0::/ in a namespace       mount of /                             → the mount point itself
+    left its namespace 0::/../b                  mount of / or of /..                   → the mount point or its b
+    nothing matches    0::/docker/7f             mount of / without such a group        → the mount point alone
 
 Source: Linux, cgroups(7), cgroup_namespaces(7), proc_pid_mountinfo(5).
 """

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from guepard.limits.cgroup import PROCESS, governing_directories
 
+# How much of a fractional quota may lie idle rather than have one thread more than it pays for.
+_MAY_LIE_IDLE = 0.2
+
 _CPUSET_FILES = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
 
 
@@ -32,8 +35,14 @@ class CpuBudget:
 
     @property
     def cpus(self) -> int:
-        """Whole CPUs, at least 1."""
-        return max(1, floor(self.exact))
+        """Whole CPUs, at least 1: 1.25 are 1, 1.5 are 2, 2.5 are 2, 2.75 are 3, 4.75 are 4.
+
+        Threads beyond the quota make the kernel stop all of the process at the end of each period of 100 ms, for 25 ms
+        with two threads on 1.5 CPUs; a thread less would leave a third of them unused. So it is rounded down unless
+        more than a fifth would lie idle.
+        """
+        whole = floor(self.exact)
+        return max(1, whole if whole >= self.exact * (1 - _MAY_LIE_IDLE) else whole + 1)
 
     def __str__(self) -> str:
         quota = "none" if self.quota is None else f"{self.quota:g}"

@@ -21,6 +21,7 @@ from guepard.engine.control_plane import ControlPlane
 from guepard.engine.data_plane import DataPlane
 from guepard.engine.health_watch import HealthWatch
 from guepard.engine.loop_scheduler import LoopScheduler
+from guepard.engine.memory_watch import MemoryWatch
 from guepard.engine.model_repository import ModelDefinition, ModelRepository
 from guepard.engine.resources import Resources
 from guepard.engine.served_model import ServedModel
@@ -110,6 +111,7 @@ class Application:
                 settings, classes or {}, on_change=lambda served, serving: _expose(registry, served, serving)
             )
             _, data_plane, control_plane = self.engine
+            self._memory_watch = MemoryWatch(data_plane)
             guard = Guard(
                 loopback=is_loopback(options.host),
                 hosts=frozenset({options.host.lower(), *(host.lower() for host in options.allowed_hosts)}),
@@ -131,6 +133,7 @@ class Application:
                     http_connections=lambda: sum(len(context.connections) for context in contexts),
                     inflight_bytes=lambda: admission.inflight_bytes,
                     log_records_dropped=log_writer.dropped if log_writer is not None else lambda: 0,
+                    memory_trimmed_bytes=lambda: self._memory_watch.trimmed_bytes,
                 ),
             )
             self._access_log = AccessLog(settings.logging.sample_rate, monotonic_ns)
@@ -163,14 +166,15 @@ class Application:
                 self._grpc.bind(options.host, options.grpc_port)
                 self.listeners["grpc"] = self._grpc
             taken.pop_all()
-        self._health: asyncio.Task[None] | None = None
+        self._watches: list[asyncio.Task[None]] = []
         self._preparing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Answer on every port; until `load` is done the server says that it is not ready."""
         for listener in self.listeners.values():
             await listener.start()
-        self._health = asyncio.ensure_future(HealthWatch(self.engine.data_plane).run())
+        health_watch = HealthWatch(self.engine.data_plane)
+        self._watches = [asyncio.ensure_future(watch.run()) for watch in (health_watch, self._memory_watch)]
         log.info("listening on port %d, loading models", self.listeners["http"].port)
 
     async def load(self) -> list[LoadError]:
@@ -206,8 +210,8 @@ class Application:
     async def close(self) -> bool:
         """Cut off what is left: the models with the requests inside, then the listeners. False if there was some."""
         self.readiness.is_stopping = True
-        if self._health is not None:
-            self._health.cancel()
+        for watch in self._watches:
+            watch.cancel()
         if self._preparing is not None:
             await self._preparing
         drained = await self.engine.control_plane.stop(timeout_s=0)

@@ -82,8 +82,8 @@ class ServerSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     cpus: Annotated[
         Cpus | Literal["auto"],
         Meta(
-            description="CPUs that instances and their threads are reckoned by; auto: what the cgroup's quota, the cpuset "
-            "and the affinity allow, in whole CPUs."
+            description="CPUs that instances and their threads are reckoned by; auto: what the cgroup's quota, the "
+            "cpuset and the affinity allow, in whole CPUs."
         ),
     ] = "auto"
     profile: Annotated[

@@ -213,6 +213,12 @@ def _server_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         (),
         [((), snapshot.log_records_dropped)],
     )
+    yield _counter(
+        "guepard_memory_trimmed_bytes",
+        "Resident memory that was given back once models were idle",
+        (),
+        [((), snapshot.memory_trimmed_bytes)],
+    )
     build = InfoMetricFamily("guepard_build", "The running version")
     build.add_metric([], {"version": snapshot.build, "python": platform.python_version()})
     yield build

@@ -33,12 +33,15 @@ class ModelGauges:
 
 @dataclass(frozen=True, slots=True)
 class ServerGauges:
-    """Where the present state of the server is read. `log_records_dropped` only ever grows."""
+    """Where the present state of the server is read. `log_records_dropped` and
+    `memory_trimmed_bytes` only ever grow.
+    """
 
     grpc_calls: Callable[[], int]
     http_connections: Callable[[], int]
     inflight_bytes: Callable[[], int]
     log_records_dropped: Callable[[], int]
+    memory_trimmed_bytes: Callable[[], int]
 
 
 class ModelSample(NamedTuple):
@@ -71,6 +74,7 @@ class MetricsSnapshot(NamedTuple):
     http_connections: int
     inflight_bytes: int
     log_records_dropped: int
+    memory_trimmed_bytes: int
 
 
 class MetricsRegistry:
@@ -126,6 +130,7 @@ class MetricsRegistry:
             http_connections=self._server.http_connections(),
             inflight_bytes=self._server.inflight_bytes(),
             log_records_dropped=self._server.log_records_dropped(),
+            memory_trimmed_bytes=self._server.memory_trimmed_bytes(),
         )
 
     def render(self, accept: str = "") -> tuple[bytes, str]:

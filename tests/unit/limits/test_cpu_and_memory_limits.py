@@ -179,8 +179,11 @@ class TestMounts:
 
 
 class TestRounding:
-    @pytest.mark.parametrize(("quota", "cpus"), [(None, 8), (4.0, 4), (2.5, 2), (1.5, 1), (0.2, 1), (64.0, 8)])
-    def test_whole_cpus_are_those_that_are_had_in_full(self, quota: float | None, cpus: int) -> None:
+    @pytest.mark.parametrize(
+        ("quota", "cpus"),
+        [(None, 8), (64, 8), (4, 4), (4.75, 4), (2.75, 3), (2.5, 2), (1.5, 2), (1.25, 1), (1, 1), (0.2, 1), (7.9, 7)],
+    )
+    def test_down_unless_more_than_a_fifth_would_lie_idle(self, quota: float | None, cpus: int) -> None:
         assert CpuBudget(affinity=8, quota=quota).cpus == cpus
 
     def test_the_exact_figure_stays_to_be_had(self) -> None:

@@ -38,7 +38,7 @@ class Endpoint:
 
 
 def http_context(*routes: Route) -> HttpContext:
-    gauges = ServerGauges(lambda: 0, lambda: 0, lambda: 0, lambda: 0)
+    gauges = ServerGauges(lambda: 0, lambda: 0, lambda: 0, lambda: 0, lambda: 0)
     return HttpContext(
         Router(routes),
         HttpLimits(MAX_REQUEST_BYTES, 10 * SECOND_NS, 30 * SECOND_NS, 75 * SECOND_NS),

@@ -27,7 +27,9 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 @pytest.fixture
 def registry() -> MetricsRegistry:
-    return MetricsRegistry("1.2.3", [ROUTE], ServerGauges(lambda: 3, lambda: 5, lambda: 4_096, lambda: 2))
+    return MetricsRegistry(
+        "1.2.3", [ROUTE], ServerGauges(lambda: 3, lambda: 5, lambda: 4_096, lambda: 2, lambda: 8_192)
+    )
 
 
 def add_model(registry: MetricsRegistry, name: str = "m", version: str = "1") -> ModelStatistics:
@@ -115,6 +117,7 @@ def test_server_and_process_are_exposed(registry: MetricsRegistry) -> None:
     assert value(found, "guepard_http_connections") == 5
     assert value(found, "guepard_inflight_bytes") == 4_096
     assert value(found, "guepard_log_records_dropped_total") == 2
+    assert value(found, "guepard_memory_trimmed_bytes_total") == 8_192
     assert value(found, "process_resident_memory_bytes") > 1_000_000
     assert value(found, "process_cpu_seconds_total") > 0
     build = next(labels for name, labels in found if name == "guepard_build_info")
