@@ -21,7 +21,8 @@ HEAVY_NS = 1_000_000
 
 _PAYS_FROM = 0.9  # of the narrow time
 _TRIED_ROWS = (1, 4, 16)
-_RUNS = {1: 5}  # of each width; else two, as whatever takes long is steadier
+_RUNS = 4  # of each width
+_TRIES = 3  # with one row: work of others can hide a gain for a while, and cannot make one up
 _ENOUGH_NS = 400_000_000
 
 
@@ -82,13 +83,15 @@ def measure_widths(narrow: Executor, wide: Executor, description: ModelDescripti
     paying, reason, spent = 0, "", 0
     for rows in [rows for rows in _TRIED_ROWS if rows <= limit]:
         times: dict[Executor, int] = {}
-        for _ in range(_RUNS.get(rows, 2)):
-            for executor in (narrow, wide):
+        for _ in range(_TRIES if rows == 1 else 1):
+            for executor in (narrow, wide) * _RUNS:
                 started = perf_counter_ns()
                 run_sample(executor, description, rows, free_size)
                 took = perf_counter_ns() - started
                 times[executor] = min(times.get(executor, took), took)
                 spent += took
+            if times[wide] <= times[narrow] * _PAYS_FROM:
+                break
         reason = reason or f"one row takes {_ms(times[wide])} wide and {_ms(times[narrow])} narrow"
         if times[wide] > times[narrow] * _PAYS_FROM:
             return paying, reason

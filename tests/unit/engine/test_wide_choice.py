@@ -69,6 +69,11 @@ class TestMeasuring:
         narrow, wide = clock.taking(lambda _: 2), clock.taking(lambda _: 1)
         assert measure_widths(narrow, wide, described(0), 1)[0] == 1
 
+    def test_a_gain_that_others_hide_for_a_while_is_found(self, clock: Clock) -> None:
+        turns = iter([2] * 6 + [1] * 100)
+        narrow, wide = clock.taking(lambda rows: 2 * rows), clock.taking(lambda rows: next(turns) * rows)
+        assert measure_widths(narrow, wide, described(1), 1)[0] == 1
+
     def test_one_slow_run_among_others_decides_nothing(self, clock: Clock) -> None:
         turns = iter([1, 50, 1, 1, 50] + [1] * 100)
         narrow, wide = clock.taking(lambda rows: 2 * rows), clock.taking(lambda rows: next(turns) * rows)
