@@ -67,8 +67,8 @@ def _preface(comparison: Comparison) -> str:
         "turns on one machine. `make compare` measures it anew; `python -m benchmarks.comparisons.page` makes this "
         "page from the [raw data](../../benchmarks/results/comparisons.json), in which every single load is.",
         f"Machine: {where}. {comparison.environment['date'][:10]}, commit {comparison.environment['commit']}. "
-        f"{comparison.turns} turn{'s' * (comparison.turns > 1)} of {comparison.duration_s:g} s a load, with large models "
-        f"{turns_for('large', comparison.turns)} of {comparison.duration_s * LARGE_FACTOR:g} s, "
+        f"{comparison.turns} turn{'s' * (comparison.turns > 1)} of {comparison.duration_s:g} s a load, with large "
+        f"models {turns_for('large', comparison.turns)} of {comparison.duration_s * LARGE_FACTOR:g} s, "
         f"{comparison.wall_s / 60:.0f} minutes in all. Other work on the machine disturbed {disturbed} of "
         f"{len(comparison.loads)} loads.",
     ]
@@ -240,11 +240,12 @@ def _method(comparison: Comparison) -> str:
             "sends its next request when it has the answer. One row a request, the same each time. Over gRPC each "
             "connection carries one call at a time. Nothing is pinned: server and client share the cores.",
             "- **Turns**: in each turn every contender is started anew in every setting that may be its best, asked "
-            "once and its answer compared with ONNX Runtime's, warmed up for a second, loaded, and ended. The next turn "
-            "begins with another contender. After the first turn, a setting that was more than 10 % worse than another "
-            "of the same contender in every figure of a point is not measured there again. Others are measured nowhere "
-            "but where they can be best: one wide execution, and no batching with the small model, at few connections. A "
-            "figure is the median of the turns, with smallest and largest beside it.",
+            "once and its answer compared with ONNX Runtime's, warmed up for a second, loaded, and ended. The next "
+            "turn begins with another contender. After the first turn, a setting that was more than 10 % worse than "
+            "another of the same contender in every figure of a point is not measured there again. Others are measured "
+            "nowhere "
+            "but where they can be best: one wide execution, and no batching with the small model, at few connections. "
+            "A figure is the median of the turns, with smallest and largest beside it.",
             "- **Best setting**: the one with the most requests per second in that form at that number of connections. "
             "Ratios are taken against the lowest figure of any setting.",
             "- **CPU per request**: user and system time of the server's whole process tree, from `/proc`, for each "

@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.comparisons import records
@@ -31,10 +32,9 @@ from benchmarks.comparisons.records import (
 from benchmarks.comparisons.registry import BY_NAME
 from benchmarks.comparisons.setting import SMALL_MODELS, turns_for
 from benchmarks.comparisons.visit import Load, Server, Visit, measure_form, serving, start_record, visits
-from benchmarks.models import MODELS
+from benchmarks.models import MODELS, ReferenceModel
 from benchmarks.serving import environment
 from benchmarks.serving.contender import NotServing
-from guepard.core.errors import GuepardError
 from guepard.measure.load.generator import LoadGenerator
 from guepard.settings.units import Duration
 
@@ -55,11 +55,9 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--connections", type=_counts, default=(1, 8, 64), help="for large models only those up to 8")
     parser.add_argument(
-        "--duration", type=_seconds, default=2.0, help="of one load; large models half as much again (default 2s)"
+        "--duration", type=_seconds, default=2.0, help="of one load; with large models half as much again (2s)"
     )
-    parser.add_argument(
-        "--turns", type=int, default=3, help="in which each contender is visited; large models one less (default 3)"
-    )
+    parser.add_argument("--turns", type=int, default=3, help="for each contender; with large models one less (3)")
     parser.add_argument("--quick", action="store_true", help="one turn of short loads: does it work?")
     parser.add_argument(
         "--out", type=Path, help=f"where the raw data go (default {RESULT.name}, in benchmarks/results)"
@@ -116,8 +114,10 @@ class Gathering:
             return
         try:
             self.loads += measure_form(visit, form, server, load, turn)
-        except (AssertionError, GuepardError) as error:
-            self.fail(visit, form.name, str(error))
+        except Exception as error:
+            # Whatever it is, half an hour of other figures is not lost to it.
+            traceback.print_exc()
+            self.fail(visit, form.name, f"{type(error).__name__}: {error}")
 
     def promising(self) -> set[Wanted]:
         """What is worth another turn."""
@@ -160,6 +160,12 @@ def rotated(peers: Sequence[Peer], turn: int) -> list[Peer]:
     return [*peers[first:], *peers[:first]]
 
 
+def schedule(models: Iterable[ReferenceModel], turns: int) -> Iterator[tuple[ReferenceModel, int]]:
+    """A model after the other, each with its turns."""
+    for model in models:
+        yield from ((model, turn) for turn in range(turns_for(model.name, turns)))
+
+
 def main() -> int:
     arguments = parse_arguments()
     # However this is ended, what it started is ended with it.
@@ -177,9 +183,7 @@ def main() -> int:
     with LoadGenerator(1) as generator:
         whole = Load(generator, arguments.duration, *((0.5, 1) if arguments.quick else (10.0, 2)))
         present = [peer for peer in peers if peer.name in installed]
-        for model, turn in (
-            (model, turn) for model in models for turn in range(turns_for(model.name, arguments.turns))
-        ):
+        for model, turn in schedule(models, arguments.turns):
             load = whole.of(model)
             # The first turn tries every setting; the others measure those that may be the best.
             wanted = gathering.promising() if turn else None

@@ -152,7 +152,8 @@ def _design_effect(total: Distribution, blocks: Sequence[Distribution], value: i
     below = _joined([block.count_at_or_below(value) for block in blocks])
     counts = _joined([block.count for block in blocks])
     blocks_count = len(counts)
-    if blocks_count < 2:
+    if blocks_count < 2 or not counts.any():
+        # All that was seen may lie after the last full block of time.
         return _Excess(1.0, 1.0)
     share = min(total.count_at_or_below(value) / total.count, 1 - 0.5 / total.count)
     residuals = below - share * counts

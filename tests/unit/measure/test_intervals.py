@@ -137,6 +137,12 @@ def test_one_block_tells_next_to_nothing() -> None:
     assert one.high is None or many.high is None or one.high > many.high
 
 
+def test_samples_after_the_last_block_are_worth_what_they_are() -> None:
+    found = quantile_interval(Samples(np.arange(100)), [Samples(np.array([], np.int64))] * 20, 0.5)
+    assert found.effective_count == 100
+    assert found.low is None or found.low <= found.value
+
+
 def test_no_samples() -> None:
     with pytest.raises(ValueError, match="no samples"):
         quantile_interval(Samples(np.array([], np.int64)), (), 0.5)
