@@ -1,1 +1,1 @@
-"""Single steps of the server, without sockets: `python -m benchmarks.micro.request_path`."""
+"""The files of the hot path, each timed alone: `python -m benchmarks.micro.run`. A file here has its subject's name."""

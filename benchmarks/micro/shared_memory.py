@@ -1,85 +1,58 @@
-"""What does it cost to read and write a client's shared memory through a descriptor instead of mapping it?
+"""`transport/shared_memory.py`: 1 and 16 MiB through a descriptor, beside copies out of and into a mapping.
 
-Microseconds per MiB, median of several repeats. `mapped` is a copy out of, or into, a mapping whose pages have been
-touched before: the least that a private copy can cost.
-
-    python -m benchmarks.micro.shared_memory
+A mapping whose pages have been touched is the least that a private copy can cost. "Untouched pages": of an object that
+its client has given a size and written nothing, as it is again before each write.
 """
 
 import mmap
 import os
 import secrets
-import sys
 from collections.abc import Callable
 from functools import partial
-from statistics import median
-from time import perf_counter
+from itertools import count
 
 import numpy as np
 
+from benchmarks.micro.timing.case import Case
 from guepard.transport.shared_memory import SharedMemory
 
-REPEATS = 25
 MIB = 1 << 20
-SIZES = (1, 4, 16, 64)
+SIZES = (1, 16)
 LARGEST = SIZES[-1] * MIB
 
 
-def microseconds(work: Callable[[], object], before: Callable[[], object]) -> float:
-    times = []
-    for _ in range(REPEATS):
-        before()
-        start = perf_counter()
-        work()
-        times.append(perf_counter() - start)
-    return median(times) * 1e6
-
-
-def empty(descriptor: int) -> None:
-    """As a client leaves its object that has given it a size and written nothing."""
-    os.truncate(descriptor, 0)
-    os.truncate(descriptor, LARGEST)
-
-
-def measure(key: str, descriptor: int, mapped: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> dict[str, list[float]]:
-    regions = SharedMemory([key])
-    regions.register("r", key, 0, LARGEST)
-    found: dict[str, list[float]] = {}
-    for size in SIZES:
-        data = np.ones(size * MIB, np.uint8)
-        part = mapped[: data.size]
-        cases: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
-            "read, descriptor": (partial(regions.read, "r", 0, data.size), dict),
-            "read, mapped": (part.copy, dict),
-            "write, descriptor": (partial(regions.write, "r", 0, data.data), dict),
-            "write, mapped": (partial(np.copyto, part, data), dict),
-            "write, descriptor, untouched pages": (
-                partial(regions.write, "r", 0, data.data),
-                partial(empty, descriptor),
-            ),
-        }
-        for name, (work, before) in cases.items():
-            found.setdefault(name, []).append(microseconds(work, before) / size)
-        mapped[:] = 1
-    return found
-
-
-def main() -> int:
+def cases() -> list[Case]:
     key = f"guepard-benchmark-{secrets.token_hex(6)}"
     path = f"/dev/shm/{key}"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.truncate(descriptor, LARGEST)
-        mapped = np.frombuffer(mmap.mmap(descriptor, LARGEST), np.uint8)
-        mapped[:] = 1
-        print(f"{'microseconds per MiB':36}" + "".join(f"{size:>8} MiB" for size in SIZES))
-        for name, times in measure(key, descriptor, mapped).items():
-            print(f"{name:36}" + "".join(f"{time:12.0f}" for time in times))
-    finally:
-        os.close(descriptor)
-        os.unlink(path)
-    return 0
+    os.truncate(descriptor, LARGEST)
+    mapped = np.frombuffer(mmap.mmap(descriptor, LARGEST), np.uint8)
+    mapped[:] = 1
+    regions = SharedMemory([key])
+    regions.register("r", key, 0, LARGEST)
+    closed = count()
 
+    def close() -> None:
+        if next(closed) == 0:
+            regions.unregister(None)
+            os.close(descriptor)
+            os.unlink(path)
 
-if __name__ == "__main__":
-    sys.exit(main())
+    found = []
+    for size in SIZES:
+        data, part = np.ones(size * MIB, np.uint8), mapped[: size * MIB]
+
+        def write_anew(data: np.ndarray[tuple[int], np.dtype[np.uint8]] = data) -> None:
+            os.truncate(descriptor, 0)
+            os.truncate(descriptor, LARGEST)
+            regions.write("r", 0, data.data)
+
+        kinds: dict[str, Callable[[], object]] = {
+            "read": partial(regions.read, "r", 0, data.size),
+            "read a mapping": part.copy,
+            "write": partial(regions.write, "r", 0, data.data),
+            "write a mapping": partial(np.copyto, part, data),
+            "write untouched pages": write_anew,
+        }
+        found += [Case(f"{kind}, {size} MiB", work, close=close) for kind, work in kinds.items()]
+    return found

@@ -1,0 +1,1 @@
+"""How cases are timed, kept and compared."""
