@@ -53,8 +53,9 @@ bench: $(DEV_READY) bench-packages ## measure speed and memory, and print them w
 	@$(BIN)/python -m benchmarks.serving.run $(ARGS)
 
 .PHONY: bench-check
-bench-check: $(DEV_READY) bench-packages ## as bench, and fail if a target is missed
-	@$(BIN)/python -m benchmarks.serving.run --check $(ARGS)
+bench-check: $(DEV_READY) bench-packages ## fail if the hot path is slower than its baseline, or bench misses a target
+	@$(BIN)/python -m benchmarks.micro.check; slower=$$?; \
+	$(BIN)/python -m benchmarks.serving.run --check $(ARGS) && exit $$slower
 
 .PHONY: compare
 compare: $(DEV_READY) compare-packages ## measure beside other servers, and write the page about it

@@ -9,11 +9,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.serving import (
+    bodies,
+    connections,
     environment,
     generator,
     grpc_overhead,
     large_answer,
+    many_models,
+    metrics_cost,
     overhead,
+    quota,
     real_model,
     shared_weights,
     startup,
@@ -31,6 +36,11 @@ QUESTIONS = {
     "switch": switch.measure,
     "large_answer": large_answer.measure,
     "generator": generator.measure,
+    "connections": connections.measure,
+    "bodies": bodies.measure,
+    "many_models": many_models.measure,
+    "metrics_cost": metrics_cost.measure,
+    "quota": quota.measure,
 }
 RESULT = Path(__file__).parents[1] / "results" / "serving.local.json"
 

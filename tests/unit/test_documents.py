@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.micro.timing.subjects import subjects
 from guepard.cli.main import VERBS
 from guepard.core.errors import ErrorCode
 from guepard.protocols.error_body import STATUSES
@@ -124,6 +125,17 @@ def test_every_source_file_that_architecture_names_exists() -> None:
     named = re.findall(r"`((?:\w+/)+\w+\.py)`", text)
     assert named
     assert not [path for path in named if not (PACKAGE / path).is_file()]
+
+
+def test_every_file_of_the_hot_path_has_a_micro_benchmark_of_its_name_and_none_is_without_its_file() -> None:
+    hot = [
+        Path(path).stem
+        for path in re.findall(r"`((?:\w+/)+\w+\.py)`", section(ROOT / "ARCHITECTURE.md", "## The hot path"))
+    ]
+    assert len(hot) == len(set(hot)), "two files of one name: mirror their folders in benchmarks/micro"
+    timed = set(subjects())
+    assert not set(hot) - timed
+    assert not timed - {path.stem for path in PACKAGE.rglob("*.py")}
 
 
 def test_the_table_of_errors_is_the_table_in_the_code() -> None:

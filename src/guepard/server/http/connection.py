@@ -22,6 +22,7 @@ from guepard.server.http.access import log_exchange
 from guepard.server.http.ahead import Ahead
 from guepard.server.http.answer_coding import BodyPieces
 from guepard.server.http.backlog import Backlog
+from guepard.server.http.body_receiver import BodyReceiver
 from guepard.server.http.context import HttpContext
 from guepard.server.http.endpoint import Buffer, Pieces, Work
 from guepard.server.http.head_memo import HEAD_END
@@ -36,6 +37,7 @@ from guepard.server.single_response import SingleResponse
 log = logging.getLogger(__name__)
 
 _VIEW_FROM = 16_384  # bodies from here on are viewed rather than copied out of the read buffer
+_DIRECT_FROM = 262_144  # missing of a body, more than what comes with the next read
 _LINGER_NS = 2_000_000_000
 _CLIENT_CLOSED_REQUEST = 499
 
@@ -117,11 +119,13 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
                     if len(data) - start < length:
                         self._reader.collect(head, memoryview(data)[start:])
                         self._quiet = False
+                        self._receive_directly()
                         return
                 except GuepardError:
                     pass  # the reader meets the same bound, and knows how to refuse
         self._quiet = False
         self._reader.feed(data)
+        self._receive_directly()
         self._settle()
 
     def eof_received(self) -> bool:
@@ -163,6 +167,27 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
             self._work.resume()
         self._advance()
         self._settle()
+
+    # Large bodies
+
+    def _receive_directly(self) -> None:
+        """Have the kernel write what is missing of a large body where it will lie."""
+        if self._reader.missing >= _DIRECT_FROM and self._transport is not None:
+            self._transport.set_protocol(BodyReceiver(self))
+
+    def body_room(self, size: int) -> memoryview | None:
+        return self._reader.room(size) if self._reader.missing else None
+
+    def body_came(self, size: int) -> None:
+        if size == self._reader.missing and self._transport is not None:
+            self._transport.set_protocol(self)
+        self._reader.advance(size)
+        self._settle()
+
+    def body_ended(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.set_protocol(self)
+        self.data_received(data)
 
     # Taking requests up
 

@@ -35,6 +35,7 @@ _DRAIN_PAUSE_NS = 1_000_000_000
 # The slowest that a large body may come: so many pauses of body_timeout in all, and 16 KiB/s.
 _PAUSES = 10
 _NS_PER_BYTE = 1_000_000_000 // 16_384
+_LARGE_REST = 262_144  # what is missing of a body from here on is collected without the parser
 _SMALL_BODY = 65_536  # a refused body up to here is read and dropped, so that the connection can go on
 
 
@@ -116,6 +117,11 @@ class MessageReader:
         """Bytes of the body that have come."""
         return len(self._body) if self._filled < 0 else self._filled
 
+    @property
+    def missing(self) -> int:
+        """Bytes that have not come of a body that is collected without the parser."""
+        return len(self._body) - self._filled if self._filled >= 0 else 0
+
     def feed(self, data: bytes) -> None:
         if self.deaf:
             return
@@ -146,6 +152,8 @@ class MessageReader:
             self.refuse(HeadersTooLarge("chunk extensions or trailers are too large"))
         elif fresh and self._first_head is not None:
             self._context.heads.remember(data, self._first_head)
+        if self.incoming is not None and self._body and self.incoming.content_length >= _LARGE_REST:
+            self._go_on_without_parser(self.incoming)
 
     def collect(self, head: RequestHead, start: bytes | memoryview) -> None:
         """Take up a message of which the known `head` and the `start` of the body have come: it needs no parser.
@@ -155,10 +163,24 @@ class MessageReader:
         self._context.admission.acquire(head.content_length)
         self.incoming = head
         self._refusal = None
-        self._body = np.empty(head.content_length, np.uint8).data  # not touched until the bytes are there
+        self._body = self._room_for(head.content_length)
         self._filled = 0
         self.body_since = monotonic_ns()
         self._collect(start)
+
+    def room(self, size: int) -> memoryview:
+        """Where the next bytes of a body belong of which some are `missing`, `size` at most."""
+        body = self._body
+        assert isinstance(body, memoryview)
+        return body[self._filled : self._filled + size]
+
+    def advance(self, size: int) -> None:
+        """So many bytes have been written into the `room`."""
+        self.since = monotonic_ns()
+        self._filled += size
+        if self._filled == len(self._body):
+            self._filled = -1
+            self._complete()
 
     def refuse(self, error: GuepardError) -> None:
         """Give up on the message that is being read, emit `error` in its stead and read no further."""
@@ -293,20 +315,29 @@ class MessageReader:
             unfold_first(head, context)
         context.admission.acquire(head.content_length)
 
+    def _room_for(self, size: int) -> memoryview:
+        """Memory for a body, not touched until its bytes are there. Ownership: whatever views it keeps it."""
+        return np.empty(size, np.uint8).data
+
     def _collect(self, data: bytes | memoryview) -> None:
-        body = self._body
-        start = self._filled
-        end = min(start + len(data), len(body))
-        body[start:end] = data[: end - start]  # type: ignore[index]
-        self.since = monotonic_ns()
-        if end < len(body):
-            self._filled = end
-            return
-        self._filled = -1
-        self._complete()
-        rest = bytes(data[end - start :])
+        size = min(len(data), self.missing)
+        self.room(size)[:] = data[:size]
+        self.advance(size)
+        rest = bytes(data[size:])
         if rest:
             self.feed(rest)
+
+    def _go_on_without_parser(self, head: RequestHead) -> None:
+        """Collect the rest of a large body, of which the parser would make pieces to be joined again."""
+        begun = self._body
+        if head.is_chunked or head.upgrades or self._refusal is not None:
+            return
+        if head.content_length - len(begun) < _LARGE_REST:
+            return
+        self._parser = httptools.HttpRequestParser(self)
+        self._body = self._room_for(head.content_length)
+        self._filled = 0
+        self._collect(memoryview(begun))
 
     def _complete(self) -> None:
         head, body, refusal = self.incoming, self._body, self._refusal
