@@ -16,7 +16,7 @@ class Owner:
     def executed(self, *_: Any) -> None:
         pass
 
-    lost = streamed = stream_ended = executed
+    lost = streamed = stream_ended = instance_lost = instance_mended = instance_down = executed
 
 
 def cases() -> list[Case]:

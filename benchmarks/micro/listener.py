@@ -14,7 +14,7 @@ from guepard.telemetry.metrics import MetricsRegistry, ServerGauges
 
 
 async def _listener(method: AtOnce) -> GrpcListener:
-    registry = MetricsRegistry("benchmark", [method.path], ServerGauges(lambda: 0, lambda: 0, lambda: 0, lambda: 0))
+    registry = MetricsRegistry("benchmark", [method.path], ServerGauges(int, int, int, int, int))
     context = GrpcContext(2**27, 10_000_000_000, Admission(2**30), registry, busy_access_log())
     return GrpcListener(context, [method], cast(Health, _NoHealth()))
 

@@ -2,7 +2,6 @@
 
 import ctypes
 import http.client
-import json
 import os
 import signal
 import socket
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryDirectory
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from benchmarks.serving.process import process_tree, read_stat
@@ -49,28 +48,21 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def guepard(
-    *models: str, prefix: Sequence[str] = (), grpc: bool = False, config: Mapping[str, object] | None = None
-) -> Iterator[Contender]:
-    """`guepard serve`, its log in a file; `prefix` is a command to run it under, `config` a guepard.yaml."""
+def guepard(*models: str, prefix: Sequence[str] = (), grpc: bool = False) -> Iterator[Contender]:
+    """`guepard serve`, its log in a file; `prefix` is a command to run it under."""
     http_port, metrics_port, grpc_port = free_ports(3)
     ports = ["--http-port", str(http_port), "--metrics-port", str(metrics_port)]
     ports += ["--grpc-port", str(grpc_port) if grpc else "none"]
-    with NamedTemporaryFile("w", suffix=".yaml") as file:
-        if config is not None:
-            json.dump(config, file)  # which is YAML as well
-            file.flush()
-            ports += ["--config", file.name]
-        command = [*prefix, str(BIN / "guepard"), "serve", *models, *ports]
-        with running("guepard", command, lambda: _is_ready(http_port)) as (pid, started_in_s):
-            yield Contender("guepard", pid, http_port, started_in_s, grpc_port if grpc else 0)
+    command = [*prefix, str(BIN / "guepard"), "serve", *models, *ports]
+    with running("guepard", command, lambda: is_ready(http_port)) as (pid, started_in_s):
+        yield Contender("guepard", pid, http_port, started_in_s, grpc_port if grpc else 0)
 
 
 @contextmanager
 def echo(prefix: Sequence[str] = ()) -> Iterator[Contender]:
     (port,) = free_ports(1)
     command = [*prefix, sys.executable, "-m", "benchmarks.serving.echo_server", "--port", str(port)]
-    with running("echo", command, lambda: _is_ready(port)) as (pid, started_in_s):
+    with running("echo", command, lambda: is_ready(port)) as (pid, started_in_s):
         yield Contender("echo", pid, port, started_in_s)
 
 
@@ -136,7 +128,7 @@ def _keep_orphans() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _is_ready(port: int) -> bool:
+def is_ready(port: int) -> bool:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", READY_PATH)

@@ -18,7 +18,7 @@ def module(name: str, *arguments: str, prefix: Sequence[str] = ()) -> Iterator[C
     """`python -m benchmarks.serving.NAME --port PORT ARGUMENTS`, which answers the readiness route."""
     (port,) = free_ports(1)
     command = [*prefix, sys.executable, "-m", f"benchmarks.serving.{name}", "--port", str(port), *arguments]
-    with contender._running(name, command, lambda: contender._is_ready(port)) as (pid, started_in_s):
+    with contender.running(name, command, lambda: contender.is_ready(port)) as (pid, started_in_s):
         yield Contender(name, pid, port, started_in_s)
 
 

@@ -15,8 +15,9 @@ from statistics import median
 from typing import Any
 
 from benchmarks.models import MINILM, RESNET50, ReferenceModel
-from benchmarks.serving import contender, raw_engine
+from benchmarks.serving import raw_engine
 from benchmarks.serving.effort import Effort
+from benchmarks.serving.launch import configured
 from benchmarks.serving.load import run_load
 from benchmarks.serving.payload import binary_payload
 from benchmarks.serving.process import Observation, observe_quietly
@@ -77,10 +78,8 @@ SUBJECTS = (
 def measure(subject: Subject, effort: Effort) -> Answer:
     model = subject.model
     payload = binary_payload(model)
-    config = {
-        "models": [{"name": model.name, "path": str(model.path()), "instance_group": {"execution": subject.execution}}]
-    }
-    with contender.guepard(config=config) as server:
+    entry = {"name": model.name, "path": str(model.path()), "instance_group": {"execution": subject.execution}}
+    with configured([entry]) as server:
         raw_engine.check_answer(model, server.port, payload)
         run_load(server.port, payload, FEW_CONNECTIONS, WARM_UP_SECONDS)
         rounds = []

@@ -47,6 +47,8 @@ def answers(rows: int) -> Array:
 class ReadyAnswers:
     """An executor that has worked everything out before: what is left is the way there and back."""
 
+    buffers = None
+
     def __init__(self) -> None:
         self._answers = answers(64)
 
@@ -57,6 +59,9 @@ class ReadyAnswers:
 
     def execute_stream(self, inputs: Inputs, requests: object) -> Any:
         raise AssertionError("the MLP streams nothing")
+
+    def terminate(self) -> None:
+        pass
 
     def close(self) -> None:
         pass
@@ -69,6 +74,12 @@ class ReadyModel:
 
     def executor(self) -> Executor:
         return ReadyAnswers()
+
+    def wide_executor(self) -> None:
+        return None
+
+    def trim(self) -> None:
+        pass
 
     def health(self) -> None:
         pass

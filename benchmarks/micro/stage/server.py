@@ -10,6 +10,7 @@ from guepard.core.model_config import ModelPolicy
 from guepard.engine.control_plane import ControlPlane
 from guepard.engine.data_plane import DataPlane
 from guepard.engine.model_repository import ModelDefinition, ModelRepository
+from guepard.engine.resources import Resources
 from guepard.limits.admission import Admission
 from guepard.server.documents import Documents, Readiness
 from guepard.server.http.api_routes import api_routes
@@ -57,7 +58,7 @@ class SocketlessServer:
             ModelRepository([definition], [], definition),
             self.data_plane,
             self.scheduler,
-            cpus=1,
+            resources=Resources(1, 2**30),
             drain_timeout_s=1,
             frozen=True,
             on_change=lambda served, serving: None,
@@ -76,7 +77,7 @@ def busy_access_log() -> AccessLog:
 
 def context(routes: list[Route]) -> HttpContext:
     router = Router(routes)
-    registry = MetricsRegistry("benchmark", router.labels, ServerGauges(lambda: 0, lambda: 0, lambda: 0, lambda: 0))
+    registry = MetricsRegistry("benchmark", router.labels, ServerGauges(int, int, int, int, int))
     limits = HttpLimits(2**27, 10 * _SECOND, 30 * _SECOND, 75 * _SECOND)
     return HttpContext(router, limits, Admission(2**30), registry, busy_access_log())
 

@@ -227,6 +227,7 @@ class ControlPlane:
             wide=loaded.wide,
             permits=self._permits,
             cpus=loaded.cpus,
+            buffers=self._resources.buffers,
         )
         previous, status.served = status.served, served
         status.version = config.version

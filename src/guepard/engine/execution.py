@@ -15,6 +15,7 @@ from guepard.backends.base import Executor, Outputs
 from guepard.batching.dynamic_batcher import Batch
 from guepard.batching.gather import gather
 from guepard.batching.padding import gather_padded, wrong_length
+from guepard.core.buffers import BufferPool
 from guepard.core.errors import DeadlineExceeded, GuepardError, InputError, InstanceLost, ModelError
 from guepard.core.model_config import ModelConfig
 from guepard.core.padding import Padding
@@ -25,6 +26,9 @@ from guepard.core.request import InferenceRequest, RequestState
 log = logging.getLogger(__name__)
 
 _TRACEBACK_EVERY_NS = 1_000_000_000
+# From these sizes on a batch is gathered where its executor wants it, or else in the server's pool (ADR XXXX).
+_OWN_POOL_FROM = 2**18  # below, a second copy costs less than a lease
+_SERVER_POOL_FROM = 2**25  # malloc keeps and reuses what is smaller
 
 
 class _Tracebacks:
@@ -57,13 +61,21 @@ class Outcome(NamedTuple):
     error: GuepardError | None
 
 
-def execute(executor: Executor, config: ModelConfig, batch: Batch) -> list[Outcome]:
-    """Run `batch`. One outcome when all goes well; several when parts of it had to run again. Never raises."""
+def execute(executor: Executor, config: ModelConfig, batch: Batch, buffers: BufferPool | None = None) -> list[Outcome]:
+    """Run `batch`. One outcome when all goes well; several when parts of it had to run again. Never raises.
+
+    Very large batches are gathered in `buffers`, unless the executor has its own.
+    """
     stamps = BatchStamps()
     stamps.compute_start = monotonic_ns()
     try:
-        padding = config.padding
-        inputs = gather(batch.requests) if padding is None else gather_padded(batch.requests, padding)
+        padding, own = config.padding, executor.buffers
+        if padding is not None:
+            inputs = gather_padded(batch.requests, padding)
+        elif own is None:
+            inputs = gather(batch.requests, buffers, _SERVER_POOL_FROM)
+        else:
+            inputs = gather(batch.requests, own, _OWN_POOL_FROM)
         stamps.compute_input_end = monotonic_ns()
         outputs = executor.execute(inputs, batch.requests)
         stamps.compute_output_start = monotonic_ns()

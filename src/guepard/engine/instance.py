@@ -11,6 +11,7 @@ from typing import Protocol
 
 from guepard.backends.base import Executor, Outputs
 from guepard.batching.dynamic_batcher import Batch
+from guepard.core.buffers import BufferPool
 from guepard.core.errors import GuepardError
 from guepard.core.model_config import ModelConfig
 from guepard.core.phases import BatchStamps
@@ -52,12 +53,23 @@ class InstanceOwner(Protocol):
 
 
 class Instance(ABC):
-    """One executor and where it runs. `start` is called on the event loop, for one batch at a time."""
+    """One executor and where it runs. `start` is called on the event loop, for one batch at a time.
 
-    def __init__(self, executor: Executor, config: ModelConfig, owner: InstanceOwner) -> None:
+    `buffers` is the server's memory pool, for very large batches.
+    """
+
+    def __init__(
+        self, executor: Executor, config: ModelConfig, owner: InstanceOwner, buffers: BufferPool | None = None
+    ) -> None:
         self._executor = executor
         self._config = config
         self._owner = owner
+        self._buffers = buffers
+
+    @property
+    def own_buffers(self) -> BufferPool | None:
+        """The memory pool that belongs to this instance."""
+        return self._executor.buffers
 
     @property
     def is_fit(self) -> bool:
@@ -91,7 +103,7 @@ class InlineInstance(Instance):
     """Executes on the event loop's own thread: right for models that take less time than a hand-over would."""
 
     def start(self, batch: Batch) -> None:
-        self._owner.executed(self, batch, execute(self._executor, self._config, batch))
+        self._owner.executed(self, batch, execute(self._executor, self._config, batch, self._buffers))
 
     def stop(self) -> None:
         """Nothing runs between batches. The executor is closed by `join`, beside the loop: user code may take long."""
@@ -115,8 +127,9 @@ class ThreadInstance(Instance):
         post: Callable[..., object],
         number: int,
         share: AbstractContextManager[None] | None = None,
+        buffers: BufferPool | None = None,
     ) -> None:
-        super().__init__(executor, config, owner)
+        super().__init__(executor, config, owner, buffers)
         self._post = post
         self._share = share or nullcontext()
         self._jobs: SimpleQueue[Batch | Callable[[], None] | None] = SimpleQueue()
@@ -150,11 +163,12 @@ class ThreadInstance(Instance):
                 log.exception("an execution of model %s was lost", self._config.name)
                 if isinstance(job, Batch):
                     self._tell(self._owner.lost, self, job)
+            job = None  # what was executed is not kept alive by whoever waits for the next
         self._executor.close()
 
     def _run(self, batch: Batch) -> None:
         with self._share:
-            outcomes = execute(self._executor, self._config, batch)
+            outcomes = execute(self._executor, self._config, batch, self._buffers)
         self._tell(self._owner.executed, self, batch, outcomes)
 
     def _stream(self, batch: Batch) -> None:

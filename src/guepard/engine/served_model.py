@@ -11,6 +11,7 @@ from guepard.batching.dynamic_batcher import Batch, DynamicBatcher
 from guepard.batching.padding import scatter_padded, token_counts
 from guepard.batching.scatter import scatter
 from guepard.batching.split import split
+from guepard.core.buffers import BufferPool
 from guepard.core.errors import (
     Cancelled,
     DeadlineExceeded,
@@ -73,6 +74,7 @@ class ServedModel:
         wide: Executor | None = None,
         permits: CpuPermits | None = None,
         cpus: int = 0,
+        buffers: BufferPool | None = None,
     ) -> None:
         self.config = config
         self.statistics = ModelStatistics(config.name, config.version)
@@ -99,6 +101,7 @@ class ServedModel:
         self._post = post
         self._permits = permits or CpuPermits(1)
         self._share = self._permits.share(cpus) if cpus else None
+        self._buffers = buffers
         self._idle: list[Instance] = [self._instance(executor, number) for number, executor in enumerate(executors)]
         self._instances: tuple[Instance, ...] = tuple(self._idle)
         self._ailing: dict[Instance, str] = {}  # instances that are being mended, and what is known of why they are not
@@ -195,13 +198,18 @@ class ServedModel:
 
     def _instance(self, executor: Executor, number: int) -> Instance:
         if self.config.execution == "inline":
-            return InlineInstance(executor, self.config, self)
+            return InlineInstance(executor, self.config, self, self._buffers)
         if isinstance(executor, ProcessExecutor):
             return ProcessInstance(executor, self.config, self, self._post, number, self._prepare)
-        return ThreadInstance(executor, self.config, self, self._post, number, self._share)
+        return ThreadInstance(executor, self.config, self, self._post, number, self._share, self._buffers)
 
     def _prepare(self, executor: ProcessExecutor) -> None:
         warm_up(self.config.name, executor, executor.description, 1)
+
+    def pools(self) -> dict[int, BufferPool]:
+        """The memory pools of those instances that have their own, by their numbers."""
+        pools = {number: instance.own_buffers for number, instance in enumerate(self._instances)}
+        return {number: pool for number, pool in pools.items() if pool is not None}
 
     # Batches out to the instances
 

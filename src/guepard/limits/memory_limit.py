@@ -25,6 +25,11 @@ def default_inflight_bytes() -> int:
     return min(GIB, memory_limit() // 4)
 
 
+def default_pool_bytes() -> int:
+    """For the server's own memory pool: the smaller of 1 GiB and an eighth of the memory limit."""
+    return min(GIB, memory_limit() // 8)
+
+
 def _read(path: Path, otherwise: int) -> int:
     try:
         text = path.read_text().strip()

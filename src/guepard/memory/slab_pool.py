@@ -11,11 +11,13 @@ import threading
 from collections import deque
 from contextlib import suppress
 from time import monotonic_ns
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
+
+from guepard.core.buffers import PoolStatistics
 
 _PAGE_SHIFT = mmap.PAGESIZE.bit_length() - 1
 # Slabs are 1, 2, 3 or 4 pages, then 5, 6, 7 or 8 times a power of two of them: at most a fifth of a slab lies idle, or
@@ -38,17 +40,6 @@ class Arena(Protocol):
     def shrink(self, memory: memoryview) -> None:
         """Take back what `grow` gave, which nobody refers to any more, and let the system have its pages."""
         ...
-
-
-class PoolStatistics(NamedTuple):
-    """`unpooled_count`: leases for which the pool had no room, and which were given memory of their own."""
-
-    leased_bytes: int
-    free_bytes: int
-    slab_count: int
-    grown_count: int
-    shrunk_count: int
-    unpooled_count: int
 
 
 class _Slab:
@@ -119,7 +110,6 @@ class SlabPool:
         return array.data
 
     def trim(self, idle_ns: int) -> int:
-        """Give back the slabs that nobody has used for `idle_ns`. Returns their bytes. May take milliseconds."""
         with self._lock:
             held_bytes = self._held_bytes
             latest = monotonic_ns() - idle_ns

@@ -13,10 +13,12 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, NamedTuple
 
 from guepard import __version__
+from guepard.core.buffers import BufferPool
 from guepard.core.errors import ConfigurationError, LoadError
 from guepard.core.model import Model
 from guepard.core.regions import NOT_ALLOWED
 from guepard.engine.background import in_thread
+from guepard.engine.buffer_pools import BufferPools
 from guepard.engine.control_plane import ControlPlane
 from guepard.engine.data_plane import DataPlane
 from guepard.engine.health_watch import HealthWatch
@@ -27,7 +29,9 @@ from guepard.engine.resources import Resources
 from guepard.engine.served_model import ServedModel
 from guepard.limits.admission import Admission
 from guepard.limits.cpu_budget import cpu_budget
-from guepard.limits.memory_limit import default_inflight_bytes, memory_limit
+from guepard.limits.memory_limit import default_inflight_bytes, default_pool_bytes, memory_limit
+from guepard.memory.heap_arena import HeapArena
+from guepard.memory.slab_pool import SlabPool
 from guepard.protocols.error_body import OWN_STATUSES, TRITON_STATUSES
 from guepard.server.documents import Documents, Readiness
 from guepard.server.http.api_routes import api_routes
@@ -67,8 +71,14 @@ class Engine(NamedTuple):
     control_plane: ControlPlane
 
 
-def build_engine(settings: Settings, classes: Classes, on_change: Callable[[ServedModel, bool], None]) -> Engine:
-    """An engine on the running event loop, with nothing loaded. `on_change` is as ControlPlane has it."""
+def build_engine(
+    settings: Settings,
+    classes: Classes,
+    on_change: Callable[[ServedModel, bool], None],
+    buffers: BufferPool | None = None,
+) -> Engine:
+    """An engine on the running event loop, with nothing loaded. `on_change` is as ControlPlane has it, and `buffers` as
+    Resources has them."""
     options = settings.server
     repository = ModelRepository(
         [_definition(model, classes.get(model.name)) for model in settings.models],
@@ -80,7 +90,7 @@ def build_engine(settings: Settings, classes: Classes, on_change: Callable[[Serv
         repository,
         data_plane,
         LoopScheduler(asyncio.get_running_loop()),
-        resources=Resources(_cpus(options), memory_limit(), options.profile, _cache(options)),
+        resources=Resources(_cpus(options), memory_limit(), options.profile, _cache(options), buffers),
         drain_timeout_s=options.drain_timeout / _SECOND_NS,
         frozen=options.model_control_mode == "none",
         on_change=on_change,
@@ -107,11 +117,14 @@ class Application:
             metrics_socket = taken.enter_context(bind(options.host, options.metrics_port, "server.metrics_port"))
 
             admission = Admission(options.max_inflight_bytes or default_inflight_bytes())
+            low_memory = options.profile == "low-memory"
+            buffers = None if low_memory else SlabPool(HeapArena(), limit_bytes=default_pool_bytes())
             self.engine = build_engine(
-                settings, classes or {}, on_change=lambda served, serving: _expose(registry, served, serving)
+                settings, classes or {}, lambda served, serving: _expose(registry, served, serving), buffers
             )
             _, data_plane, control_plane = self.engine
             self._memory_watch = MemoryWatch(data_plane)
+            self._pools = pools = BufferPools(data_plane, buffers)
             guard = Guard(
                 loopback=is_loopback(options.host),
                 hosts=frozenset({options.host.lower(), *(host.lower() for host in options.allowed_hosts)}),
@@ -134,13 +147,14 @@ class Application:
                     inflight_bytes=lambda: admission.inflight_bytes,
                     log_records_dropped=log_writer.dropped if log_writer is not None else lambda: 0,
                     memory_trimmed_bytes=lambda: self._memory_watch.trimmed_bytes,
+                    pools=pools.samples,
                 ),
             )
             self._access_log = AccessLog(settings.logging.sample_rate, monotonic_ns)
             metrics_router = Router(MetricsRoutes(registry, guard).routes(), "this port serves /metrics")
             self._coders = coders = Coders()
             contexts = [
-                HttpContext(routes, _limits(options), admission, registry, self._access_log, statuses, coders)
+                HttpContext(routes, _limits(options), admission, registry, self._access_log, statuses, coders, buffers)
                 for routes in (router, metrics_router)
             ]
             api_context, metrics_context = contexts
@@ -173,8 +187,8 @@ class Application:
         """Answer on every port; until `load` is done the server says that it is not ready."""
         for listener in self.listeners.values():
             await listener.start()
-        health_watch = HealthWatch(self.engine.data_plane)
-        self._watches = [asyncio.ensure_future(watch.run()) for watch in (health_watch, self._memory_watch)]
+        watches = (HealthWatch(self.engine.data_plane), self._memory_watch, self._pools)
+        self._watches = [asyncio.ensure_future(watch.run()) for watch in watches]
         log.info("listening on port %d, loading models", self.listeners["http"].port)
 
     async def load(self) -> list[LoadError]:

@@ -18,12 +18,13 @@ from prometheus_client.utils import floatToGoString
 from guepard.core.phases import PHASES
 from guepard.core.reasons import FailureReason, ReleaseReason
 from guepard.telemetry.histogram import NANOSECONDS, HistogramSnapshot, batch_size_histogram
-from guepard.telemetry.metrics import MetricsSnapshot, ModelSample
+from guepard.telemetry.metrics import MetricsSnapshot, ModelSample, PoolSample
 
 PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 _MODEL = ("model", "version")
+_POOL = ("pool", *_MODEL, "instance")
 
 _PHASE_HELP = {
     "decode": "Time from the arrival of a request to its place in the queue",
@@ -64,6 +65,7 @@ class _SnapshotCollector(Collector):
         yield from _model_histograms(self._snapshot.models)
         yield from _model_gauges(self._snapshot.models)
         yield from _server_families(self._snapshot)
+        yield from _pool_families(self._snapshot.pools)
 
 
 def _model_counters(models: Sequence[ModelSample]) -> Iterator[Metric]:
@@ -222,6 +224,35 @@ def _server_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     build = InfoMetricFamily("guepard_build", "The running version")
     build.add_metric([], {"version": snapshot.build, "python": platform.python_version()})
     yield build
+
+
+def _pool_families(pools: Sequence[PoolSample]) -> Iterator[Metric]:
+    yield _gauge(
+        "guepard_memory_pool_bytes",
+        "Bytes that a memory pool holds now, by whether they are leased",
+        (*_POOL, "state"),
+        (
+            ((*labels, state), size)
+            for *labels, statistics in pools
+            for state, size in (("leased", statistics.leased_bytes), ("free", statistics.free_bytes))
+        ),
+    )
+    yield _counter(
+        "guepard_memory_pool_slabs",
+        "Slabs that a memory pool has made and given back",
+        (*_POOL, "change"),
+        (
+            ((*labels, change), count)
+            for *labels, statistics in pools
+            for change, count in (("grown", statistics.grown_count), ("shrunk", statistics.shrunk_count))
+        ),
+    )
+    yield _counter(
+        "guepard_memory_pool_unpooled",
+        "Leases for which a memory pool had no room",
+        _POOL,
+        ((labels, statistics.unpooled_count) for *labels, statistics in pools),
+    )
 
 
 def _counter(name: str, text: str, labels: Sequence[str], samples: Iterable[tuple[Sequence[str], float]]) -> Metric:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from guepard.core.buffers import PoolStatistics
 from guepard.core.reasons import LossReason
 from guepard.telemetry.histogram import HistogramSnapshot, LatencyHistogram
 from guepard.telemetry.statistics import ModelReading, ModelStatistics
@@ -42,6 +43,7 @@ class ServerGauges:
     inflight_bytes: Callable[[], int]
     log_records_dropped: Callable[[], int]
     memory_trimmed_bytes: Callable[[], int]
+    pools: "Callable[[], Sequence[PoolSample]]" = tuple  # none
 
 
 class ModelSample(NamedTuple):
@@ -64,6 +66,16 @@ class CallSample(NamedTuple):
     duration: HistogramSnapshot
 
 
+class PoolSample(NamedTuple):
+    """`pool` is "server", or "inputs" for the memory that an instance of a model shares with its process."""
+
+    pool: str
+    model: str
+    version: str
+    instance: str
+    statistics: PoolStatistics
+
+
 class MetricsSnapshot(NamedTuple):
     """Everything that one scrape shows, apart from what the operating system says about the process."""
 
@@ -75,6 +87,7 @@ class MetricsSnapshot(NamedTuple):
     inflight_bytes: int
     log_records_dropped: int
     memory_trimmed_bytes: int
+    pools: tuple[PoolSample, ...]
 
 
 class MetricsRegistry:
@@ -131,6 +144,7 @@ class MetricsRegistry:
             inflight_bytes=self._server.inflight_bytes(),
             log_records_dropped=self._server.log_records_dropped(),
             memory_trimmed_bytes=self._server.memory_trimmed_bytes(),
+            pools=tuple(self._server.pools()),
         )
 
     def render(self, accept: str = "") -> tuple[bytes, str]:

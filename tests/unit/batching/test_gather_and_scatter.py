@@ -14,6 +14,8 @@ from guepard.core.phases import BatchStamps
 from guepard.core.request import InferenceRequest, RequestState
 from guepard.core.response import InferenceResponse
 from guepard.core.tensor import Array
+from guepard.memory.heap_arena import HeapArena
+from guepard.memory.slab_pool import SlabPool
 from tests.unit.batching.arrivals import arriving, sender_of
 from tests.unit.engine.configs import model_config
 
@@ -53,6 +55,52 @@ class TestGather:
         assert absent is None
         assert text is not None
         assert text.tolist() == [[b"0"], [b"0"], [b"1"]]
+
+    def test_with_buffers_large_batches_lie_in_a_lease_and_the_rest_as_ever(self) -> None:
+        pool = SlabPool(HeapArena(), limit_bytes=2**20)
+        requests = [arriving(2), arriving(3, value=7)]
+        for request in requests:
+            (array,) = request.arrays
+            assert array is not None
+            text = np.full((request.rows, 1), b"x", object)
+            request.arrays = (array, None, np.zeros((request.rows, 100, 3), np.int64), text)
+        small, absent, large, objects = gather(requests, pool, 4_096)
+        assert small is not None
+        assert small.reshape(-1).tolist() == [0, 1, 7, 8, 9]
+        assert absent is None
+        assert large is not None
+        assert large.shape == (5, 100, 3)
+        assert large.dtype == np.int64
+        assert not large.any()
+        assert objects is not None
+        assert objects.tolist() == [[b"x"]] * 5
+        assert pool.statistics().leased_bytes == 12_288  # of `large`, and nothing else
+        rows = large[3:4]
+        del large
+        assert pool.statistics().leased_bytes == 12_288
+        del rows
+        assert pool.statistics().leased_bytes == 0
+
+    def test_the_only_input_lies_in_a_lease_from_the_size_on_that_was_said(self) -> None:
+        pool = SlabPool(HeapArena(), limit_bytes=2**20)
+        requests = [arriving(2, value=10), arriving(2, value=20)]
+        for pooled_from, leased in ((17, 0), (16, 4_096)):
+            (array,) = gather(requests, pool, pooled_from)
+            assert array is not None
+            assert array.tolist() == [[10], [11], [20], [21]]
+            assert pool.statistics().leased_bytes == leased
+        lone = arriving(3)
+        assert gather([lone], pool, 1) is lone.arrays
+
+    def test_text_never_lies_in_a_lease(self) -> None:
+        pool = SlabPool(HeapArena(), limit_bytes=2**20)
+        requests = [arriving(2), arriving(1)]
+        for request in requests:
+            request.arrays = (np.full((request.rows, 1), b"x", object),)
+        (array,) = gather(requests, pool, 1)
+        assert array is not None
+        assert array.tolist() == [[b"x"]] * 3
+        assert pool.statistics().grown_count == 0
 
     def test_a_request_without_rows_takes_no_room(self) -> None:
         (array,) = gather([arriving(0), arriving(2, value=5)])

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from guepard.backends.base import Inputs, Outputs
+from guepard.core.buffers import BufferPool
 from guepard.core.errors import Cancelled
 from guepard.core.model_config import ModelDescription
 from guepard.core.request import InferenceRequest
@@ -17,7 +18,7 @@ class FakeExecutor:
     One that was told to terminate raises Cancelled at the end of the run, if `can_terminate`.
     """
 
-    buffers = None
+    buffers: BufferPool | None = None
 
     def __init__(self, function: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
         self.function = function or (lambda array: array * 2)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from guepard.core.buffers import BufferPool
 from guepard.core.reasons import FailureReason
 from guepard.core.request import InferenceRequest
 from guepard.core.tensor import Tensor
@@ -31,6 +32,7 @@ class Stage:
         instances: int = 1,
         wide: FakeExecutor | None = None,
         permits: CpuPermits | None = None,
+        buffers: BufferPool | None = None,
         **config: Any,
     ) -> None:
         self.clock = ManualScheduler(monotonic_ns())
@@ -48,6 +50,7 @@ class Stage:
             trace=self.trace,
             wide=wide,
             permits=permits,
+            buffers=buffers,
         )
 
     def send(self, *values: float, **fields: Any) -> InferenceRequest:

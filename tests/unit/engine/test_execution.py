@@ -10,14 +10,17 @@ import pytest
 
 from guepard.batching.dynamic_batcher import Batch
 from guepard.core.errors import DeadlineExceeded, GuepardError, InputError, ModelError
-from guepard.core.model_config import ModelConfig
+from guepard.core.model_config import DynamicBatching, ModelConfig
 from guepard.core.reasons import ReleaseReason
 from guepard.core.request import InferenceRequest, RequestState
 from guepard.core.tensor import TensorSpec
 from guepard.engine.execution import execute, execute_stream
-from tests.unit.batching.arrivals import arriving
+from guepard.memory.heap_arena import HeapArena
+from guepard.memory.slab_pool import SlabPool
+from tests.unit.batching.arrivals import arriving, sender_of
 from tests.unit.engine.configs import model_config
 from tests.unit.engine.fake_executors import FakeExecutor, fail_negative
+from tests.unit.engine.stage import Stage
 
 IDEMPOTENT = model_config(idempotent=True)
 ONCE_ONLY = model_config(idempotent=False)
@@ -237,3 +240,40 @@ def test_models_without_batches_are_not_asked_for_rows() -> None:
     config = model_config(max_batch_size=0, outputs=(TensorSpec("y", "FP32", []),))
     fates, _ = run(batch_of(2), lambda array: array.reshape(1), config)
     assert fates == [[2]]
+
+
+class TestBuffers:
+    """Where a batch is gathered: in the executor's own pool, else in the server's, from a size on for each."""
+
+    @pytest.fixture(autouse=True)
+    def sizes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("guepard.engine.execution._OWN_POOL_FROM", 8)
+        monkeypatch.setattr("guepard.engine.execution._SERVER_POOL_FROM", 16)
+
+    @pytest.mark.parametrize(
+        ("values", "has_own", "own", "server"),
+        [((1.0,), True, 0, 0), ((1.0, 2.0), True, 1, 0), ((1.0, 2.0, 3.0), False, 0, 0), ((1.0,) * 4, False, 0, 1)],
+    )
+    def test_a_batch_lies_where_it_should(self, values: Any, has_own: bool, own: int, server: int) -> None:
+        pools = [SlabPool(HeapArena(), limit_bytes=2**20) for _ in range(2)]
+        executor = FakeExecutor()
+        if has_own:
+            executor.buffers = pools[0]
+        (outcome,) = execute(executor, IDEMPOTENT, batch_of(*values), pools[1])
+        assert outcome.outputs[0].reshape(-1).tolist() == [2 * value for value in values]
+        assert [pool.statistics().grown_count for pool in pools] == [own, server]
+
+    def test_without_a_pool_of_the_servers_it_lies_anywhere(self) -> None:
+        (outcome,) = execute(FakeExecutor(), IDEMPOTENT, batch_of(1.0, 2.0, 3.0, 4.0))
+        assert outcome.error is None
+
+    @pytest.mark.parametrize("execution", ["inline", "thread"])
+    def test_instances_gather_in_the_servers_pool(self, execution: str) -> None:
+        pool = SlabPool(HeapArena(), limit_bytes=2**20)
+        stage = Stage(execution=execution, dynamic_batching=DynamicBatching(max_queue_delay_ns=1_000), buffers=pool)
+        requests = [stage.send(1.0, 2.0), stage.send(3.0, 4.0)]
+        stage.clock.advance(1_000)
+        if execution == "thread":
+            stage.deliver()
+        assert [sender_of(request).values for request in requests] == [[2, 4], [6, 8]]
+        assert pool.statistics().grown_count == 1

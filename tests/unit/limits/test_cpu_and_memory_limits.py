@@ -8,7 +8,7 @@ import pytest
 
 from guepard.limits.cgroup import governing_directories
 from guepard.limits.cpu_budget import CpuBudget, cpu_budget
-from guepard.limits.memory_limit import GIB, default_inflight_bytes, memory_limit
+from guepard.limits.memory_limit import GIB, default_inflight_bytes, default_pool_bytes, memory_limit
 
 MACHINE_CPUS = len(os.sched_getaffinity(0))
 MACHINE_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -227,3 +227,4 @@ class TestMemory:
 
     def test_bodies_get_a_quarter_of_it_and_a_gibibyte_at_most(self) -> None:
         assert default_inflight_bytes() == min(GIB, memory_limit() // 4)
+        assert default_pool_bytes() == min(GIB, memory_limit() // 8)

@@ -2,11 +2,14 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from guepard.core.errors import ErrorCode, InputError, PermissionDenied, RequestTimeout
+from guepard.memory.heap_arena import HeapArena
+from guepard.memory.slab_pool import SlabPool
 from guepard.server.http.context import HttpContext
 from guepard.server.http.request_head import RequestHead
 from guepard.server.http.router import Route
@@ -250,3 +253,50 @@ def test_a_head_is_bounded_in_size_and_number(reading: Reading) -> None:
     assert isinstance(reading.refusals[-1], Exception)
     assert reading.refusals[-1].code is ErrorCode.HEADERS_TOO_LARGE
     assert not isinstance(reading.refusals[-1], InputError)
+
+
+class TestLargeBodies:
+    """Where a body is collected whose head is known and whose length is large."""
+
+    SIZE = 50_000
+
+    @pytest.fixture
+    def pool(self, context: HttpContext, monkeypatch: pytest.MonkeyPatch) -> SlabPool:
+        monkeypatch.setattr("guepard.server.http.message_reader._POOLED_FROM", self.SIZE)
+        context.buffers = pool = SlabPool(HeapArena(), limit_bytes=2**20)
+        return pool
+
+    def collect(self, reading: Reading, size: int) -> None:
+        """All but the last byte of a body, by a head that is known."""
+        reading.feed(post(bytes(size)))
+        reading.messages.clear()
+        head = next(head for head in reading.context.heads.values() if head.content_length == size)
+        reading.reader.collect(head, b"a" * (size - 1))
+
+    def test_it_lies_in_a_lease_for_as_long_as_anybody_views_it(self, reading: Reading, pool: SlabPool) -> None:
+        self.collect(reading, self.SIZE)
+        assert pool.statistics().leased_bytes > 0
+        reading.feed(b"b")
+        assert reading.bodies == [b"a" * (self.SIZE - 1) + b"b"]
+        array = np.frombuffer(reading.messages.pop().body, np.uint8)[7:9]
+        assert pool.statistics().leased_bytes > 0
+        del array
+        assert pool.statistics().leased_bytes == 0
+
+    def test_one_that_never_comes_whole_goes_back_at_once(self, reading: Reading, pool: SlabPool) -> None:
+        self.collect(reading, self.SIZE)
+        reading.reader.drop()
+        assert pool.statistics()[:3] == (0, 57_344, 1)
+
+    def test_smaller_ones_lie_elsewhere(self, reading: Reading, pool: SlabPool) -> None:
+        self.collect(reading, self.SIZE - 1)
+        reading.feed(b"b")
+        assert reading.bodies == [b"a" * (self.SIZE - 2) + b"b"]
+        assert pool.statistics().grown_count == 0
+
+    def test_a_pool_at_its_limit_refuses_none(self, reading: Reading, context: HttpContext, pool: SlabPool) -> None:
+        context.buffers = SlabPool(HeapArena(), limit_bytes=0)
+        self.collect(reading, self.SIZE)
+        reading.feed(b"b")
+        assert reading.bodies == [b"a" * (self.SIZE - 1) + b"b"]
+        assert context.buffers.statistics().unpooled_count == 1

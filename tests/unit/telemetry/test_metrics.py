@@ -11,16 +11,22 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
+from guepard.core.buffers import PoolStatistics
 from guepard.core.phases import PHASES
 from guepard.core.reasons import FailureReason, LossReason, ReleaseReason
 from guepard.telemetry.exposition import OPENMETRICS, PROMETHEUS_TEXT
-from guepard.telemetry.metrics import UNMATCHED, MetricsRegistry, ModelGauges, ServerGauges
+from guepard.telemetry.metrics import UNMATCHED, MetricsRegistry, ModelGauges, PoolSample, ServerGauges
 from guepard.telemetry.statistics import ModelStatistics
 from tests.unit.telemetry.executions import Execution, request_that_started_at
 
 ROUTE = "/v2/models/{model}/infer"
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 SHARED = {"input": 1_000_000, "compute": 20_000_000, "output": 2_000_000, "encode": 3_000_000}
+
+POOLS = [
+    PoolSample("server", "", "", "", PoolStatistics(10, 20, 3, 4, 1, 5)),
+    PoolSample("inputs", "m", "1", "0", PoolStatistics(30, 40, 3, 9, 6, 0)),
+]
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -198,3 +204,16 @@ def test_prometheus_client_is_imported_only_when_it_is_needed() -> None:
         "assert 'prometheus_client' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_memory_pools_show_what_they_hold_and_how_that_changed() -> None:
+    gauges = ServerGauges(lambda: 3, lambda: 5, lambda: 4_096, lambda: 2, lambda: 0, lambda: POOLS)
+    found = samples(families(MetricsRegistry("1.2.3", [ROUTE], gauges)))
+    server = {"pool": "server", "model": "", "version": "", "instance": ""}
+    inputs = {"pool": "inputs", "model": "m", "version": "1", "instance": "0"}
+    for labels, leased, free, grown, shrunk, unpooled in ((server, 10, 20, 4, 1, 5), (inputs, 30, 40, 9, 6, 0)):
+        assert value(found, "guepard_memory_pool_bytes", **labels, state="leased") == leased
+        assert value(found, "guepard_memory_pool_bytes", **labels, state="free") == free
+        assert value(found, "guepard_memory_pool_slabs_total", **labels, change="grown") == grown
+        assert value(found, "guepard_memory_pool_slabs_total", **labels, change="shrunk") == shrunk
+        assert value(found, "guepard_memory_pool_unpooled_total", **labels) == unpooled

@@ -21,6 +21,7 @@ from contextlib import suppress
 from guepard.backends.base import Executor, LoadedModel, Outputs
 from guepard.backends.registry import get_backend
 from guepard.core.errors import GuepardError, InputError, LoadError, ModelError
+from guepard.core.model_config import SECOND
 from guepard.core.request import InferenceRequest, RequestState
 from guepard.core.response import NOBODY
 from guepard.core.tensor import Array
@@ -70,9 +71,11 @@ def main(arguments: Sequence[str]) -> None:
     with suppress(ChannelClosed):
         worker = _load(data)
         if worker is not None:
-            watch.model = worker.model
+            arena = SharedArena(output_fd, is_sealed=bool(is_sealed))
+            pool = SlabPool(arena, limit_bytes=OUTPUT_LIMIT_BYTES)
+            watch.model, watch.outputs = worker.model, pool
             try:
-                worker.serve(data, SharedView(input_fd), SharedArena(output_fd, is_sealed=bool(is_sealed)))
+                worker.serve(data, SharedView(input_fd), Carrier(arena, pool))
             finally:
                 worker.close()
 
@@ -142,9 +145,8 @@ class _Worker:
         self._held: dict[int, memoryview] = {}
         self._next_ticket = 0
 
-    def serve(self, data: Channel[ToWorker], inputs: SharedView, arena: SharedArena) -> None:
-        """Run batches until the server closes the socket."""
-        carrier = Carrier(arena, SlabPool(arena, limit_bytes=OUTPUT_LIMIT_BYTES))
+    def serve(self, data: Channel[ToWorker], inputs: SharedView, carrier: Carrier) -> None:
+        """Run batches until the server closes the socket. `carrier` takes the outputs."""
         while True:
             execute = data.receive()
             assert isinstance(execute, Execute)
@@ -200,6 +202,7 @@ class _Control:
     def __init__(self, control: Channel[ToWorker]) -> None:
         self._control = control
         self.model: LoadedModel | None = None  # once it is loaded, before which nothing is asked
+        self.outputs: SlabPool | None = None  # likewise
 
     def run(self) -> None:
         while True:
@@ -208,6 +211,8 @@ class _Control:
             except ChannelClosed:
                 self._wait_for_the_end()
                 return
+            if self.outputs is not None:  # the server asks for the model's health every few seconds
+                self.outputs.trim(_IDLE_NS)
             if isinstance(frame, AskHealth):  # it may take long, and the end must still be noticed
                 threading.Thread(target=self._tell_health, name="health", daemon=True).start()
             elif isinstance(frame, Trim):
@@ -235,6 +240,7 @@ class _Control:
 
 
 _FAREWELL_S = 5.0
+_IDLE_NS = 30 * SECOND  # outputs' slabs that nobody has used for so long go back to the system
 
 
 class _Request(InferenceRequest):

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from guepard.core.buffers import BufferPool
 from guepard.limits.admission import Admission
 from guepard.protocols.error_body import OWN_STATUSES, StatusTable
 from guepard.server.http.coders import Coders
@@ -31,6 +32,8 @@ class HttpLimits:
 
 @dataclass(slots=True)
 class HttpContext:
+    """`buffers` is where large bodies are collected; None: anywhere."""
+
     router: "Router"
     limits: HttpLimits
     admission: Admission
@@ -38,6 +41,7 @@ class HttpContext:
     access_log: AccessLog
     statuses: StatusTable = OWN_STATUSES
     coders: Coders = field(default_factory=Coders)
+    buffers: BufferPool | None = None
     date: DateHeader = field(default_factory=DateHeader)
     heads: HeadMemo = field(default_factory=HeadMemo)
     connections: "set[HttpConnection]" = field(default_factory=set)

@@ -36,6 +36,7 @@ _DRAIN_PAUSE_NS = 1_000_000_000
 _PAUSES = 10
 _NS_PER_BYTE = 1_000_000_000 // 16_384
 _LARGE_REST = 262_144  # what is missing of a body from here on is collected without the parser
+_POOLED_FROM = 262_144  # bodies from here on do not come in one piece and are collected in a lease (ADR XXXX)
 _SMALL_BODY = 65_536  # a refused body up to here is read and dropped, so that the connection can go on
 
 
@@ -317,6 +318,9 @@ class MessageReader:
 
     def _room_for(self, size: int) -> memoryview:
         """Memory for a body, not touched until its bytes are there. Ownership: whatever views it keeps it."""
+        buffers = self._context.buffers
+        if buffers is not None and size >= _POOLED_FROM:
+            return buffers.lease(size)
         return np.empty(size, np.uint8).data
 
     def _collect(self, data: bytes | memoryview) -> None:
