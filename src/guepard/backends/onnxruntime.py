@@ -14,13 +14,13 @@ from guepard.backends.onnxruntime_executor import OnnxRuntimeExecutor, executor_
 from guepard.backends.onnxruntime_session import session_options
 from guepard.backends.shared_weights import SharedWeights, give_back_memory
 from guepard.core.errors import LoadError
-from guepard.core.model_config import ModelDescription
+from guepard.core.model_config import ModelDescription, Profile
 from guepard.core.tensor import TensorSpec
 
 _LOGGER = logging.getLogger("guepard.backends.onnxruntime")
 
 MODEL_FILE = "model.onnx"
-AUTO_MAX_BATCH_SIZE = 64
+AUTO_MAX_BATCH_SIZE: dict[Profile, int] = {"standard": 64, "low-memory": 8}
 
 _DATATYPES = {
     "tensor(bool)": "BOOL",
@@ -119,7 +119,7 @@ def _describe(session: Any, source: ModelSource) -> ModelDescription:
     outputs = tuple(_spec(node, "output") for node in session.get_outputs())
     _refuse_text_beside_bf16(inputs, outputs)
     policy = source.policy
-    max_batch_size = _max_batch_size(policy.max_batch_size, inputs, outputs)
+    max_batch_size = _max_batch_size(source, inputs, outputs)
     padding = None
     if max_batch_size:
         metadata = session.get_modelmeta().custom_metadata_map
@@ -166,10 +166,11 @@ def _remedy(kind: str) -> str:
     return f"cast it to one of {', '.join(_DATATYPES.values())} inside the model"
 
 
-def _max_batch_size(asked: int | None, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> int:
+def _max_batch_size(source: ModelSource, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> int:
+    asked = source.policy.max_batch_size
     fixed = next((spec for spec in (*inputs, *outputs) if spec.dims[:1] != (-1,)), None)
     if asked is None:
-        return AUTO_MAX_BATCH_SIZE if inputs and fixed is None else 0
+        return AUTO_MAX_BATCH_SIZE[source.profile] if inputs and fixed is None else 0
     if asked and fixed is not None:
         raise LoadError(
             f"max_batch_size is {asked}, but the first dimension of tensor {fixed.name!r} is not free "

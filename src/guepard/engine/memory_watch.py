@@ -6,7 +6,6 @@ meanwhile.
 """
 
 import asyncio
-import ctypes
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from guepard.engine.background import in_thread
 from guepard.engine.data_plane import DataPlane
 from guepard.engine.served_model import ServedModel
+from guepard.limits.heap import trim_heap
 
 log = logging.getLogger(__name__)
 
@@ -72,10 +72,3 @@ class MemoryWatch:
         self._kept = self._resident()
         self.trimmed_bytes += max(0, before - self._kept)
         log.debug("trimmed memory from %d to %d MiB", before >> 20, self._kept >> 20)
-
-
-def trim_heap() -> None:
-    """Give free memory of the heap back to the system. Only glibc has a way to ask for that."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)

@@ -56,7 +56,7 @@ def load_version(
         trusted=definition.trusted,
         inputs=definition.inputs,
         outputs=definition.outputs,
-        threads=max(1, resources.cpus // group.count) if group.count else 1,
+        threads=_threads(group.count, resources),
         model_class=definition.model_class,
         profile=resources.profile,
         cache=resources.cache,
@@ -126,7 +126,7 @@ class _Loading:
         if description.max_batch_size and not description.batch_verified and not warmup.rows_independent:
             description = _without_batches(description)
         padding = apply_padding(self._definition.name, first, description, policy, warmup)
-        count = group.count or _instance_count(choice.execution, description, resources.cpus)
+        count = group.count or _instance_count(choice.execution, description, resources)
         wide = choose_wide(group, resources, model, description, choice.execution, count, warmup)
         if wide.narrow is not None:
             first.close()
@@ -236,6 +236,12 @@ def _without_batches(description: ModelDescription) -> ModelDescription:
     )
 
 
-def _instance_count(execution: Execution, description: ModelDescription, cpus: int) -> int:
+def _threads(count: int, resources: Resources) -> int:
+    """Of an execution: one where the number of instances is to follow from the CPUs, else each instance's share."""
+    return max(1, resources.cpus // count) if count and resources.profile == "standard" else 1
+
+
+def _instance_count(execution: Execution, description: ModelDescription, resources: Resources) -> int:
     """One, or for engines that run beside Python as many as there are CPUs: each takes one thread."""
-    return cpus if execution != "inline" and description.releases_gil else 1
+    takes_all = execution != "inline" and description.releases_gil and resources.profile == "standard"
+    return resources.cpus if takes_all else 1

@@ -13,6 +13,7 @@ import uvloop
 
 from guepard import __version__
 from guepard.core.errors import LoadError
+from guepard.limits.heap import keep_one_heap
 from guepard.server.app import Application
 from guepard.server.welcome import question_for, welcome
 from guepard.settings.options import Settings
@@ -28,6 +29,8 @@ def serve(settings: Settings, started_ns: int) -> int:
     Raises: ConfigurationError when the server cannot be set up as asked.
     """
     _keep_printed_lines_whole()
+    if settings.server.profile == "low-memory":
+        keep_one_heap()
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # else the library writes to stderr, between our records
     writer = telemetry_logging.configure(settings.logging.level, settings.logging.format, sys.stderr)
     try:

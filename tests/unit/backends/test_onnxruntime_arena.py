@@ -14,7 +14,8 @@ import pytest
 from guepard.backends.base import ModelSource
 from guepard.backends.onnxruntime import OnnxRuntimeBackend, OnnxRuntimeModel
 from guepard.core.model_config import ModelPolicy, Profile
-from guepard.engine.memory_watch import resident_bytes, trim_heap
+from guepard.engine.memory_watch import resident_bytes
+from guepard.limits.heap import trim_heap
 from tests.services import onnx_models
 from tests.services.onnx_models import write_model
 
@@ -59,6 +60,7 @@ def test_models_work_in_the_same_memory(model: OnnxRuntimeModel, tmp_path: Path)
 
 def test_where_memory_is_short_nothing_is_kept(tmp_path: Path) -> None:
     model = load(tmp_path, "low-memory")
+    assert model.description.max_batch_size == 8
     executor = model.executor()
     executor.execute([BURST[:1]], [])
     before = resident_bytes()

@@ -49,13 +49,28 @@ def test_what_is_sound_is_loaded_and_warm(tmp_path: Path) -> None:
     assert loaded.config.warmed_up
 
 
+def load_on_threads(folder: Path, model: bytes, count: int, resources: Resources) -> LoadedVersion:
+    path = onnx_models.write_model(folder / "m.onnx", model)
+    policy = ModelPolicy(max_batch_size=0, instance_group=InstanceGroup(count, execution="thread"))
+    return load_version(ModelDefinition("m", path, policy), "1", path, resources)
+
+
+class TestLowMemory:
+    LOW = Resources(4, 2**30, "low-memory")
+
+    def test_one_instance_unless_more_are_asked_for(self, tmp_path: Path) -> None:
+        assert load_on_threads(tmp_path, onnx_models.double(), 0, self.LOW).config.instance_count == 1
+        assert load_on_threads(tmp_path, onnx_models.double(), 2, self.LOW).config.instance_count == 2
+
+    def test_an_execution_has_the_thread_of_its_instance_alone(self, tmp_path: Path) -> None:
+        assert load_on_threads(tmp_path, onnx_models.slow(steps=8), 1, self.LOW).cpus == 1
+
+
 class TestTurns:
     """How many CPUs an execution takes a permit for."""
 
     def load(self, folder: Path, model: bytes, count: int = 0, cpus: int = 4) -> int:
-        path = onnx_models.write_model(folder / "m.onnx", model)
-        policy = ModelPolicy(max_batch_size=0, instance_group=InstanceGroup(count, execution="thread"))
-        return load_version(ModelDefinition("m", path, policy), "1", path, Resources(cpus, 2**30)).cpus
+        return load_on_threads(folder, model, count, Resources(cpus, 2**30)).cpus
 
     def test_one_for_each_of_its_threads(self, tmp_path: Path) -> None:
         assert self.load(tmp_path, onnx_models.slow(steps=8)) == 1
