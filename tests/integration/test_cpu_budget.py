@@ -49,7 +49,7 @@ def test_a_quota_of_one_cpu_means_one_thread(slow: Path) -> None:
             for load in (a, b, c):
                 load.wait_for_more(1)
             running = threads_that_run(server)
-        # One of three computes. The event loop and the log have work now and then, and wait for a CPU on a busy machine.
+        # One of three computes. The event loop and the log have work now and then, and wait for a CPU on a busy one.
         assert running < 2.5
         for load in (a, b, c):
             assert {reply.data[0] for reply in load.replies} == {1.0}
