@@ -42,6 +42,7 @@ INSTANCES = {
     "programs": ("RunsPrograms", ONE_PROCESS),
     "retried": ("Retried", ONE_PROCESS),
     "two": ("Faulty", "execution: process, count: 2"),
+    "large": ("LargeAnswer", ONE_PROCESS),
     "hangs": ("Faulty", f"{ONE_PROCESS}, instance_timeout: 700ms"),
     "grows": ("Faulty", f"{ONE_PROCESS}, memory_limit: 150MiB"),
 }
@@ -87,7 +88,8 @@ def test_a_process_that_ends_in_a_batch(server: RunningServer, fault: str, fate:
 def test_a_process_that_is_killed_while_idle_costs_nobody_an_answer(server: RunningServer) -> None:
     with replaced(server, "stops", "exited") as old:
         os.kill(old, signal.SIGKILL)
-        assert do(server, "stops").status == 200  # asked at once: whether the server knows already or not
+        wait_until(lambda: not is_running(old))
+        assert do(server, "stops").status == 200  # at once: whether the server knows already or not
 
 
 def test_a_batch_of_an_idempotent_model_runs_once_more(server: RunningServer, tmp_path: Path) -> None:
@@ -133,6 +135,19 @@ def test_a_stopped_process_in_a_batch(server: RunningServer) -> None:
 def test_a_stopped_process_while_idle(server: RunningServer) -> None:
     with replaced(server, "stops", "stopped") as old:
         os.kill(old, signal.SIGSTOP)
+
+
+@pytest.mark.parametrize("kill_after", [0.001, 0.01, 0.05])
+def test_a_process_that_is_killed_while_it_hands_over_a_large_answer(server: RunningServer, kill_after: float) -> None:
+    before = restarts(server, "large", "exited")
+    parameters = {"binary_data_output": True}
+    body = one_input("INT32", [1], [1], parameters=parameters | {"kill_after": kill_after})
+    with bounded(4):
+        answer = server.infer("large", body)
+    assert answer.status == 500 or len(answer.body) > 64 * 2**20
+    wait_until(lambda: restarts(server, "large", "exited") == before + 1, BACK_S)
+    answer = server.infer("large", one_input("INT32", [1], [1], parameters=parameters))
+    assert (answer.status, len(answer.body) > 64 * 2**20) == (200, True)
 
 
 @pytest.mark.parametrize("fault", ["sleep", "hold", "chatter"])

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import guepard
+from guepard.core.datatypes import DATATYPES
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -168,15 +169,18 @@ def _sockets() -> list[int]:
 
 
 class LargeAnswer(guepard.Model):
-    """Kills its process while a thread of it writes 200 MB of text that no shared memory carries."""
+    """Answers with 64 MB, and may be killed `kill_after` seconds after it has begun to hand them over."""
 
     inputs = Faulty.inputs
-    outputs = (guepard.Tensor("y", "BYTES", [-1]),)
+    outputs = (guepard.Tensor("y", "UINT8", [-1]),)
     max_batch_size = 0
 
     def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
-        size = int(inputs["x"][0])
-        return {"y": np.array([b"a" * size], object)}
+        for request in ctx.requests:
+            if "kill_after" in request.parameters:
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                signal.setitimer(signal.ITIMER_REAL, float(request.parameters["kill_after"]))
+        return {"y": np.zeros((64 * MIB,), np.uint8)}
 
 
 class ExitsInLoad(Faulty):
@@ -194,6 +198,15 @@ class TooLarge(Faulty):
         grow({"mib": 200})
 
 
+class WaitsInLoad(Faulty):
+    """Does not come to the end of its load while there is the file that its parameter `mark` names."""
+
+    def load(self, ctx: guepard.ModelContext) -> None:
+        while Path(ctx.parameters["mark"]).exists():
+            ctx.logger.info("loading for ever")
+            time.sleep(FOR_EVER_S)
+
+
 class RunsPrograms(Faulty):
     """Has a program of its own running from `load` on, and forgets to end it."""
 
@@ -202,3 +215,92 @@ class RunsPrograms(Faulty):
 
         self.child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], close_fds=False)
         ctx.logger.info("runs a program", extra={"child": self.child.pid})
+
+
+class EchoEverything(guepard.Model):
+    """Gives back whichever inputs it is given, and for those that it is not given an empty tensor."""
+
+    inputs = tuple(guepard.Tensor(name, name, [-1], optional=True) for name in DATATYPES)
+    outputs = tuple(guepard.Tensor(f"{name}_back", name, [-1]) for name in DATATYPES)
+    max_batch_size = 0
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        empty = {name: np.empty(0, datatype.dtype) for name, datatype in DATATYPES.items()}
+        return {f"{name}_back": array for name, array in (empty | inputs).items()}
+
+
+class Keeps(guepard.Model):
+    """Keeps what it was given 50 times, and says how much of that has changed since."""
+
+    inputs = (guepard.Tensor("x", "FP32", [-1]),)
+    outputs = (guepard.Tensor("changed", "INT32", [1]),)
+    max_batch_size = 4
+
+    def load(self, ctx: guepard.ModelContext) -> None:
+        self.kept: list[tuple[Any, Any]] = []
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        x = inputs["x"]
+        if len(self.kept) < 50:
+            self.kept.append((x, x.copy()))
+        changed = sum(not np.array_equal(one, copy) for one, copy in self.kept)
+        return {"changed": np.full((len(x), 1), changed, np.int32)}
+
+
+class WaitsForTheEnd(Faulty):
+    """Runs until nobody wants its answer any more, and says in the log why."""
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        if ctx.requests and ctx.requests[0].id is not None:
+            (request,) = ctx.requests
+            ctx.logger.info("began %s", request.id)
+            while not request.is_cancelled:
+                time.sleep(0.01)
+            late = time.monotonic_ns() >= request.deadline_ns
+            ctx.logger.info("ended %s: %s", request.id, "late" if late else "gone", extra={"late": late})
+        return super().predict(inputs, ctx)
+
+
+class Moody(Faulty):
+    """Unfit while there is the file that its parameter `mark` names; logs what is done to it."""
+
+    def load(self, ctx: guepard.ModelContext) -> None:
+        self.mark = Path(ctx.parameters["mark"])
+        self.logger = ctx.logger
+        self.logger.info("moody load", extra={"where": self.mark, "number": 7, "huge": 2**80})
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Arrays:
+        if ctx.requests and "raises" in ctx.requests[0].parameters:
+            raise LookupError("only for the log")
+        return super().predict(inputs, ctx)
+
+    def health(self) -> None:
+        if self.mark.exists():
+            raise RuntimeError("secret detail")
+
+    def unload(self) -> None:
+        self.logger.info("moody unload")
+
+
+class Streams(guepard.Model):
+    """Yields 0, 1, 2, …, `x` of them, and does as the parameter `how` says. Its log tells how it was left."""
+
+    inputs = (guepard.Tensor("x", "INT32", [1]),)
+    outputs = (guepard.Tensor("y", "INT32", [-1]),)
+    max_batch_size = 0
+
+    def predict(self, inputs: Arrays, ctx: guepard.ModelContext) -> Iterator[Arrays]:
+        how = ctx.requests[0].parameters.get("how") if ctx.requests else None
+        try:
+            for number in range(int(inputs["x"][0])):
+                if number == 3 and how == "raise":
+                    raise LookupError("in the middle")
+                if number == 3 and how == "refuse":
+                    raise guepard.InputError("no more")
+                if number == 3 and how == "die":
+                    kill({})
+                yield {"y": np.full(3_000, number, np.int32)}
+        finally:
+            ctx.logger.info("left")
+            if how == "raise at the end":
+                raise LookupError("at the end")

@@ -20,6 +20,12 @@ class PrivateLoop:
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
+    @property
+    def thread(self) -> int:
+        """Its identifier."""
+        assert self._thread.ident is not None
+        return self._thread.ident
+
     def run(self, awaitable: Awaitable[Any]) -> Any:
         """The result of `awaitable`. Raises: what it raises, with SystemExit as itself, on the calling thread."""
         error, result = asyncio.run_coroutine_threadsafe(_outcome(awaitable), self._loop).result()

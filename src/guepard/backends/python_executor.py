@@ -95,6 +95,11 @@ class PythonExecutor:
         if self._instance is not None:
             self._call(self._instance.health)
 
+    @property
+    def threads(self) -> Sequence[int]:
+        """Those that run the model's methods, where the calling one does not."""
+        return () if self._loop is None else (self._loop.thread,)
+
     def terminate(self) -> None:
         """Not possible: Python code ends when it will. It may ask whether its requests are cancelled."""
 

@@ -7,9 +7,9 @@ Source: Linux, sched-stats: /proc/PID/schedstat tells nanoseconds on a CPU, then
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from time import perf_counter_ns, process_time_ns, sleep
+from time import clock_gettime_ns, perf_counter_ns, pthread_getcpuclockid, sleep
 from typing import NamedTuple
 
 _TICK_S = 0.000_2
@@ -27,21 +27,23 @@ class Hold(NamedTuple):
         return self.held_ns / self.run_ns if self.run_ns else 0.0
 
 
-def measure_hold(run: Callable[[], object]) -> Hold:
+def measure_hold(run: Callable[[], object], threads: Sequence[int] = ()) -> Hold:
     """Call `run` and watch from another thread how often that comes to run meanwhile.
 
     What is between two of its turns was held, less what a turn takes without `run`, and less the time for which it was
-    ready to run and had no CPU; and never more than this process kept a CPU busy. Raises: what `run` raises.
+    ready to run and had no CPU; but no more than the calling thread and `threads`, on which `run` has work done, kept a
+    CPU busy: other code of this process keeps the watching thread waiting, too. Raises: what `run` raises.
     """
+    clocks = [pthread_getcpuclockid(thread) for thread in (threading.get_ident(), *threads)]
     watcher = _Watcher()
     watcher.start()
     try:
         watcher.calm.wait()
-        busy_ns = process_time_ns()
+        busy_ns = sum(map(clock_gettime_ns, clocks))
         start = perf_counter_ns()
         run()
         end = perf_counter_ns()
-        busy_ns = process_time_ns() - busy_ns
+        busy_ns = sum(map(clock_gettime_ns, clocks)) - busy_ns
     finally:
         watcher.stop.set()
         watcher.join()

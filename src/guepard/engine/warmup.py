@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from guepard.backends.base import Executor, Outputs
+from guepard.backends.python_executor import PythonExecutor
 from guepard.core.model_config import ModelDescription
 from guepard.core.request import InferenceRequest
 from guepard.core.response import NOBODY
@@ -46,7 +47,7 @@ class Warmup(NamedTuple):
     `paying_rows`: the smallest batch at which a row costs about as little as it ever does. For models that keep a core
     busy with a few rows larger batches cost nobody less, and make everybody wait longer. `free_size`: the size of free
     dimensions that the model accepts. `hold`: how long a full batch kept the interpreter from everybody else; None for
-    engines, which let go of it.
+    engines, which let go of it, and for models in a process of their own.
     """
 
     timing: Timing | None
@@ -74,18 +75,18 @@ def warm_up(name: str, executor: Executor, description: ModelDescription, max_ro
     sizes = [1, *[rows for rows in (*_TRIED_SIZES, max_rows) if 1 < rows <= max_rows]] if batched else [1]
     times = {rows: _fastest(executor, _samples(description, rows, size), description) for rows in sizes}
     hold = None
-    if description.backend == "python":
+    if isinstance(executor, PythonExecutor):
         full = _samples(description, sizes[-1], size)
-        hold = _hold(lambda: _run(executor, full, description))
+        hold = _hold(lambda: _run(executor, full, description), executor.threads)
     return Warmup(Timing(times[1], times[sizes[-1]]), independent, paying_rows(times), size, hold)
 
 
-def _hold(run: Callable[[], object]) -> Hold:
+def _hold(run: Callable[[], object], threads: Sequence[int]) -> Hold:
     """Of two runs the one that held less: what else the machine does can only add to it."""
-    first = measure_hold(run)
+    first = measure_hold(run, threads)
     if not first.held_ns or first.run_ns > _ENOUGH_NS:
         return first
-    return min(first, measure_hold(run), key=lambda hold: hold.share)
+    return min(first, measure_hold(run, threads), key=lambda hold: hold.share)
 
 
 def paying_rows(times: Mapping[int, int]) -> int:

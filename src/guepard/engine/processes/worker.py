@@ -276,12 +276,14 @@ def _array(place: Place, inputs: SharedView) -> Array:
     return array
 
 
-_ROWS = range(2**31)  # what else a model may call a row is none
+_MOST_ROWS = 2**31  # what else a model may call a row is none
 
 
 def _failure(error: BaseException) -> Failed:
     """As the engine judges errors: what the model raised goes to the log and nowhere else."""
-    row = error.row if isinstance(error, InputError) and error.row in _ROWS else None
+    row = error.row if isinstance(error, InputError) else None
+    if row is not None and not 0 <= row < _MOST_ROWS:
+        row = None
     if isinstance(error, GuepardError):
         cause = error.__cause__ if isinstance(error, ModelError) else None
         return Failed(error.code.value, error.message, row, _text(cause))
