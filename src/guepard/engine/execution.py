@@ -69,10 +69,10 @@ def execute(executor: Executor, config: ModelConfig, batch: Batch, buffers: Buff
     stamps = BatchStamps()
     stamps.compute_start = monotonic_ns()
     try:
-        padding, own = config.padding, executor.buffers
+        padding = config.padding
         if padding is not None:
             inputs = gather_padded(batch.requests, padding)
-        elif own is None:
+        elif (own := executor.buffers) is None:
             inputs = gather(batch.requests, buffers, _SERVER_POOL_FROM)
         else:
             inputs = gather(batch.requests, own, _OWN_POOL_FROM)
