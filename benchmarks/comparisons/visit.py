@@ -35,7 +35,7 @@ from guepard.measure.results import Run
 ROOT = Path(__file__).parents[2]
 ONE_FORM_MODELS = frozenset(("minilm",))
 """Whose bodies are so small beside the model that the form makes no difference: binary, where there is one."""
-STOP_LIMIT_S = 8.0
+START_LIMIT_S, STOP_LIMIT_S = 180.0, 8.0
 WARM_UP_S = 1.0
 RAMP_S = 0.25
 """At the beginning of a load, not measured: connections open, batches find their size."""
@@ -133,6 +133,7 @@ def serving(visit: Visit, environment: PeerEnvironment) -> Iterator[Server]:
             environment=variables,
             cwd=folder,
             is_family=True,
+            start_limit_s=START_LIMIT_S,
             stop_limit_s=STOP_LIMIT_S,
         )
         with started as (pid, started_in_s):

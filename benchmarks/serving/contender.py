@@ -83,6 +83,7 @@ def running(
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     is_family: bool = False,
+    start_limit_s: float = START_LIMIT_S,
     stop_limit_s: float = STOP_LIMIT_S,
 ) -> Iterator[tuple[int, float]]:
     """Process id, and seconds from the start to the first time that `is_ready`.
@@ -106,7 +107,7 @@ def running(
         try:
             while not is_ready():
                 elapsed = time.perf_counter() - started
-                if process.poll() is not None or elapsed > START_LIMIT_S:
+                if process.poll() is not None or elapsed > start_limit_s:
                     reason = f"ended with {process.returncode}" if process.poll() is not None else "is not ready"
                     told = log.read_text(errors="replace")[-2_000:]
                     raise NotServing(f"{name} {reason} after {elapsed:.1f} s:\n{told}")
