@@ -193,8 +193,8 @@ def _sources(comparison: Comparison, chosen: Sequence[Point]) -> str:
         "- **Form.** A binary body costs no parsing of numbers: little on the MLP, much with an image. V2's binary "
         "form still carries a JSON head with names, shapes and datatypes, which raw bytes do not: such a peer knows "
         "the shape because its code was written for one model.",
-        "- **Start.** Guepard executes a model at several batch sizes while it loads it, to learn which of them pay. With "
-        "a large model that is most of its start; peers are told their batch size instead.",
+        "- **Start.** Guepard executes a model at several batch sizes while it loads it, to learn which of them pay. "
+        "With a large model that is most of its start; peers are told their batch size instead.",
         "- **Threads.** Where a large model is asked by one client, one execution over all cores answers sooner than "
         "one core can; under load one thread for each execution does more. Peers are started in either way, and the "
         "better one is told.",

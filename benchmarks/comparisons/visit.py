@@ -82,10 +82,12 @@ class Load:
     """How long to wait for a quiet machine, before each."""
     attempts: int
     """While the machine is busy with other work."""
+    ramp_s: float = RAMP_S
 
     def of(self, model: ReferenceModel) -> "Load":
-        """Longer where there are few answers in a second."""
-        return self if model.name in SMALL_MODELS else replace(self, duration_s=self.duration_s * LARGE_FACTOR)
+        """Longer, and from its first request on, where there are few answers in a second."""
+        is_small = model.name in SMALL_MODELS
+        return self if is_small else replace(self, duration_s=self.duration_s * LARGE_FACTOR, ramp_s=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,13 +212,14 @@ def measure_form(visit: Visit, form: Form, server: Server, load: Load, turn: int
     for connections in visit.connections_of(form):
         print(f"  {form.name}, {connections} connections", file=sys.stderr, flush=True)
         run, seen = observe_quietly(
-            partial(measure, connections, load.duration_s, RAMP_S),
+            partial(measure, connections, load.duration_s, load.ramp_s),
             server.pid,
             attempts=load.attempts,
             clients=load.generator.pids,
             patience_s=load.patience_s,
         )
         good = sum(each.succeeded for each in run.slices)
+        assert run.latency.count, f"no good answer on {connections} connections, {run.failed} others"
         held = memory(server.pid)
         found = {percent: run.latency.at(percent) for percent in (50.0, 90.0, 99.0)}
         yield LoadRecord(

@@ -117,6 +117,7 @@ def test_large_models_are_loaded_longer_in_fewer_turns() -> None:
     nothing: Any = None
     load = Load(nothing, 2.0, 0.0, 1)
     assert (load.of(MLP).duration_s, load.of(RESNET50).duration_s) == (2.0, 3.0)
+    assert load.of(MLP).ramp_s > load.of(RESNET50).ramp_s == 0
     assert [turns_for(model, turns) for model in ("mlp", "minilm") for turns in (1, 3)] == [1, 3, 1, 2]
 
 
