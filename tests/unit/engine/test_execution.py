@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from guepard.batching.dynamic_batcher import Batch
-from guepard.core.errors import DeadlineExceeded, GuepardError, InputError, ModelError
+from guepard.core.errors import DeadlineExceeded, GuepardError, InputError, InstanceLost, ModelError
 from guepard.core.model_config import DynamicBatching, ModelConfig
 from guepard.core.reasons import ReleaseReason
 from guepard.core.request import InferenceRequest, RequestState
@@ -277,3 +277,65 @@ class TestBuffers:
             stage.deliver()
         assert [sender_of(request).values for request in requests] == [[2, 4], [6, 8]]
         assert pool.statistics().grown_count == 1
+
+
+class TestLostProcesses:
+    """A batch that took its process with it: another one may run it, if it may run twice at all."""
+
+    def test_each_request_runs_once_more_and_alone(self) -> None:
+        def lose_negative(array: Any) -> Any:
+            if (array < 0).any():
+                raise InstanceLost("its process was lost")
+            return array * 2
+
+        fates, executor = run(batch_of(1, -2, [3, 4]), lose_negative)
+        assert (fates[0], fates[2]) == ([2], [6, 8])
+        assert isinstance(fates[1], InstanceLost)
+        assert executor.runs == [[1, -2, 3, 4], [1], [-2], [3, 4]]
+
+    def test_a_lone_request_runs_twice_and_no_more(self) -> None:
+        lost = InstanceLost("its process was lost")
+
+        def lose(array: Any) -> Any:
+            raise lost
+
+        fates, executor = run(batch_of(1), lose)
+        assert fates == [lost]
+        assert executor.runs == [[1], [1]]
+
+    def test_what_must_not_run_twice_does_not(self) -> None:
+        lost = InstanceLost("its process was lost")
+
+        def lose(array: Any) -> Any:
+            raise lost
+
+        fates, executor = run(batch_of(1, 2), lose, ONCE_ONLY)
+        assert fates == [lost, lost]
+        assert executor.runs == [[1, 2]]
+
+    def test_whoever_is_late_or_gone_meanwhile_does_not_run_again(self) -> None:
+        batch = batch_of(1, 2, 3)
+        late, gone, well = batch.requests
+
+        def lose_first(array: Any) -> Any:
+            if len(array) == 3:
+                late.deadline = monotonic_ns() - 1
+                gone.state = RequestState.RELEASED
+                raise InstanceLost("its process was lost")
+            return array * 2
+
+        fates, executor = run(batch, lose_first)
+        assert isinstance(fates[0], DeadlineExceeded)
+        assert fates[1:] == [None, [6]]
+        assert executor.runs == [[1, 2, 3], [3]]
+        assert well.state is RequestState.EXECUTING
+
+    def test_when_nobody_waits_any_more_the_batch_is_over(self) -> None:
+        batch = batch_of(1)
+
+        def lose(array: Any) -> Any:
+            batch.requests[0].state = RequestState.RELEASED
+            raise InstanceLost("its process was lost")
+
+        (outcome,) = execute(FakeExecutor(lose), IDEMPOTENT, batch)
+        assert isinstance(outcome.error, InstanceLost)
