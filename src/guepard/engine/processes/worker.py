@@ -28,6 +28,7 @@ from guepard.core.tensor import Array
 from guepard.engine.processes.carrier import Carrier, view_array
 from guepard.engine.processes.log_bridge import BridgeHandler
 from guepard.engine.processes.source import MARK, unpack
+from guepard.limits.heap import keep_freed_memory, keep_one_heap, trim_heap
 from guepard.memory.shared_arena import SharedArena, SharedView
 from guepard.memory.slab_pool import SlabPool
 from guepard.transport.channel import NOTE_BYTES, Channel, ChannelClosed
@@ -53,6 +54,9 @@ log = logging.getLogger("guepard.process")
 
 OUTPUT_LIMIT_BYTES = 2**30
 """Of outputs in shared memory; what is beyond travels through the socket."""
+
+_HEAP_KEPT_BYTES = 2**26
+"""Of freed memory, until the model is idle: models have their own copies of inputs, made anew for each batch."""
 
 _PR_SET_PDEATHSIG = 1
 _OOM_SCORE = "500"  # when memory runs out, the kernel ends this process before the server
@@ -121,6 +125,10 @@ def _load(data: Channel[ToWorker]) -> "_Worker | None":
         os.environ[MARK] = "1"
         source = unpack(load.source)
         del os.environ[MARK]
+        if source.profile == "low-memory":
+            keep_one_heap()
+        else:
+            keep_freed_memory(_HEAP_KEPT_BYTES)
         model = get_backend(load.backend, source.path).load(source)
         executor = model.executor()
     except (LoadError, GuepardError) as error:
@@ -221,6 +229,7 @@ class _Control:
     def _trim(self) -> None:
         if self.model is not None:
             self.model.trim()
+            trim_heap()
 
     def _tell_health(self) -> None:
         try:

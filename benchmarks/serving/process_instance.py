@@ -7,7 +7,7 @@ processes together, in microseconds per batch. The sides take turns, and the med
 What it does not show: what a process is for. A batch on a thread keeps every other thread of the server from running
 Python for as long as it runs Python itself; one in a process does not.
 
-    python -m benchmarks.micro.process_instance
+    python -m benchmarks.serving.process_instance
 """
 
 import os
