@@ -16,7 +16,7 @@ from guepard.core.tensor import TensorSpec
 class Echo:
     """A session that gives back what it is given."""
 
-    def run(self, names: list[str], inputs: dict[str, Any]) -> list[Any]:
+    def run(self, names: list[str], inputs: dict[str, Any], options: Any) -> list[Any]:
         return list(inputs.values())
 
 

@@ -4,13 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.micro.stage.models import X
+from benchmarks.micro.stage.models import TOKENS, X, config
 from benchmarks.models import MLP
 from benchmarks.serving.payload import Payload
+from guepard.core.padding import PaddedInput, Padding
 from guepard.core.phases import BatchStamps
 from guepard.core.request import InferenceRequest
 from guepard.core.response import NOBODY, ResponseSender
 from guepard.core.tensor import Tensor, TensorSpec
+from guepard.engine.padded_signature import PaddedSignature
 from guepard.engine.signature import Signature
 from guepard.protocols.reply_format import JSON, ReplyFormat
 
@@ -30,11 +32,25 @@ def request(sender: ResponseSender = NOBODY, reply_format: ReplyFormat = JSON) -
     return read
 
 
-def text_request() -> InferenceRequest:
-    """128 tokens for a transformer: three inputs."""
-    ids = np.arange(128, dtype=np.int64).reshape(1, 128)
+def text_request(length: int = 128) -> InferenceRequest:
+    """So many tokens for a transformer: three inputs."""
+    ids = np.arange(length, dtype=np.int64).reshape(1, length)
     names = ("input_ids", "attention_mask", "token_type_ids")
     return InferenceRequest([Tensor(name, "INT64", ids) for name in names], NOBODY, 1_000)
+
+
+PADDING = Padding(tuple([PaddedInput(spec.name, place, 1, 0) for place, spec in enumerate(TOKENS)]))
+"""Of that transformer."""
+
+_LENGTHS = (24, 9, 40, 31, 17, 64, 12, 28)
+
+
+def texts(count: int) -> Sequence[InferenceRequest]:
+    """Requests of lengths that come in no order, with their lengths set."""
+    requests = [text_request(_LENGTHS[index % 8] + index // 8) for index in range(count)]
+    for each in bound(PaddedSignature(config(inputs=TOKENS), PADDING), requests):
+        each.length = PADDING.length_of(each.arrays)
+    return requests
 
 
 def bound(signature: Signature, requests: Sequence[InferenceRequest]) -> Sequence[InferenceRequest]:

@@ -1,7 +1,6 @@
 """The server that serves the MLP, all of it but the sockets, the event loop and the log's writer."""
 
 import asyncio
-import logging
 from functools import cache
 
 from benchmarks.micro.stage.scheduler import HandScheduler
@@ -39,7 +38,6 @@ class SocketlessServer:
     """`turn` ends a turn of the loop."""
 
     def __init__(self) -> None:
-        logging.getLogger("guepard").setLevel(logging.WARNING)
         self.scheduler = HandScheduler()
         self.turn = self.scheduler.turn
         self.data_plane = DataPlane()

@@ -6,6 +6,7 @@ to the highest.
 """
 
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -37,5 +38,6 @@ def _time_in_process(chosen: Sequence[str], rounds: int) -> Times:
 
 
 if __name__ == "__main__":
+    logging.getLogger("guepard").setLevel(logging.WARNING)
     with open_cases(sys.argv[2:]) as cases:
         print(json.dumps(time_cases(cases, int(sys.argv[1]))))

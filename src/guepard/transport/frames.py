@@ -40,6 +40,7 @@ class RequestNote(Struct, frozen=True, array_like=True, gc=False):
     id: str | None = None
     parameters: dict[str, Any] = {}
     requested_outputs: tuple[str, ...] | None = None
+    length: int | None = None
 
 
 # To the process

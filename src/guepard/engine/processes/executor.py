@@ -217,7 +217,12 @@ class ProcessExecutor:
         return tuple(
             [
                 RequestNote(
-                    request.rows, request.deadline, request.id, dict(request.parameters), request.requested_outputs
+                    request.rows,
+                    request.deadline,
+                    request.id,
+                    dict(request.parameters),
+                    request.requested_outputs,
+                    getattr(request, "length", None),
                 )
                 for request in requests
             ]

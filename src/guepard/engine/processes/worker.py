@@ -265,6 +265,8 @@ class _Request(InferenceRequest):
         self.parameters = note.parameters
         self.requested_outputs = note.requested_outputs
         self.state = RequestState.EXECUTING
+        if note.length is not None:
+            self.length = note.length
         self._flag = flag
 
     @property

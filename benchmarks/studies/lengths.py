@@ -10,7 +10,7 @@ tokens.
 Not shown: machines where a batch costs little more than a row. There padding costs little, and every way of batching
 gains more.
 
-    python -m benchmarks.micro.lengths [TURNS]
+    python -m benchmarks.studies.lengths [TURNS]
 """
 
 import asyncio

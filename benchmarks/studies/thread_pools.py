@@ -5,7 +5,7 @@ four loads in turn: `idle` (nothing after a run), `sparse` (5 runs a second), `s
 `full` (as many callers as CPUs). Callers go from session to session. With `--quota` all of it happens in a cgroup of v1
 that may use so many CPUs, which takes root.
 
-    python -m benchmarks.micro.thread_pools [--quota 1] [--models 1 3 10] [--seconds 3]
+    python -m benchmarks.studies.thread_pools [--quota 1] [--models 1 3 10] [--seconds 3]
 """
 
 import argparse

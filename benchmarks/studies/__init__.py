@@ -1,0 +1,1 @@
+"""Measurements that settled a decision: each stands behind an ADR, and can be made again."""
