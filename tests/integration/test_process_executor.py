@@ -26,7 +26,7 @@ from guepard.engine.processes.executor import ProcessExecutor
 from guepard.engine.processes.model import ProcessModel
 from guepard.engine.processes.worker_process import RemoteAilment
 from guepard.transport.frames import Place, Result
-from tests.services.processes import children_of, is_running
+from tests.services.processes import is_running
 from tests.services.waiting import wait_until
 from tests.unit.batching.arrivals import RecordedSender
 
@@ -47,9 +47,10 @@ def start() -> Iterator[Callable[..., ProcessExecutor]]:
         return started[-1]
 
     yield begin
+    pids = [executor.pid for executor in started]
     for executor in started:
         executor.close()
-    assert not children_of(os.getpid())
+    assert not any(map(is_running, pids))
 
 
 Start = Callable[..., ProcessExecutor]
@@ -70,11 +71,16 @@ def ask(executor: ProcessExecutor, x: Array, **parameters: Any) -> list[Array]:
 ONE = np.array([[1]], np.int32)
 
 
+@pytest.fixture(scope="module")
+def streams() -> Iterator[ProcessExecutor]:
+    with closing(ProcessExecutor(source("Streams"), "python", 0, 0)) as executor:
+        yield executor
+
+
 class TestStreams:
-    def test_to_their_end(self, start: Start) -> None:
-        executor = start("Streams")
+    def test_to_their_end(self, streams: ProcessExecutor) -> None:
         for count in (0, 1, 5):
-            answers = list(executor.execute_stream([np.array([count], np.int32)], [request()]))
+            answers = list(streams.execute_stream([np.array([count], np.int32)], [request()]))
             assert [int(outputs[0][0]) for outputs in answers] == list(range(count))
             assert all(outputs[0].shape == (3_000,) for outputs in answers)
 
@@ -88,20 +94,18 @@ class TestStreams:
             wait_until(lambda: [record.message for record in caplog.records].count("left") == 2)
 
     @pytest.mark.parametrize(("how", "error"), [("raise", ModelError), ("refuse", InputError), ("die", InstanceLost)])
-    def test_an_error_in_the_middle(self, start: Start, how: str, error: type[Exception]) -> None:
-        executor = start("Streams")
-        stream = executor.execute_stream([np.array([9], np.int32)], [request(how=how)])
+    def test_an_error_in_the_middle(self, streams: ProcessExecutor, how: str, error: type[Exception]) -> None:
+        stream = streams.execute_stream([np.array([9], np.int32)], [request(how=how)])
         assert [int(next(stream)[0][0]) for _ in range(3)] == [0, 1, 2]
         with pytest.raises(error):
             next(stream)
-        assert len(list(executor.execute_stream([np.array([2], np.int32)], [request()]))) == 2
+        assert len(list(streams.execute_stream([np.array([2], np.int32)], [request()]))) == 2
 
-    def test_a_finally_that_raises(self, start: Start, caplog: pytest.LogCaptureFixture) -> None:
-        executor = start("Streams")
-        stream = executor.execute_stream([np.array([9], np.int32)], [request(how="raise at the end")])
+    def test_a_finally_that_raises(self, streams: ProcessExecutor, caplog: pytest.LogCaptureFixture) -> None:
+        stream = streams.execute_stream([np.array([9], np.int32)], [request(how="raise at the end")])
         next(stream)
         stream.close()  # type: ignore[attr-defined]
-        assert len(list(executor.execute_stream([np.array([2], np.int32)], [request()]))) == 2
+        assert len(list(streams.execute_stream([np.array([2], np.int32)], [request()]))) == 2
         wait_until(lambda: any("while closing a stream" in record.message for record in caplog.records))
 
     def test_a_slow_taker_is_no_hanging_model(self, start: Start) -> None:

@@ -79,7 +79,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("end", ["    model.close()", "    del model", "    pass", "    os._exit(0)", "    1 / 0"])
+@pytest.mark.parametrize("end", ["    del model", "    pass", "    os._exit(0)"])
 def test_a_class_of_the_program_itself(tmp_path: Path, end: str) -> None:
     """However the program ends, its processes do, too."""
     report = "    import json, glob; pids = [int(p) for t in glob.glob('/proc/self/task/*/children')"
@@ -89,7 +89,7 @@ def test_a_class_of_the_program_itself(tmp_path: Path, end: str) -> None:
     assert lines[0] == "[[3.0]]", ending.errors
     (pid,) = eval(lines[1])
     wait_until(lambda: not Path(f"/proc/{pid}").exists())
-    assert ending.code == (1 if "1 / 0" in end else 0)
+    assert ending.code == 0
 
 
 @pytest.mark.parametrize("call", ["guepard.load(Double, ", "guepard.serve(Double, http_port=0, metrics_port=0, "])

@@ -17,7 +17,7 @@ _CALM_TICKS = 20  # before `run`, to know what a turn is like without it
 
 
 class Hold(NamedTuple):
-    """`held_ns`: for how much of `run_ns` nothing else could run."""
+    """`held_ns`: for how much of `run_ns`, in which waits for a CPU do not count, nothing else could run."""
 
     run_ns: int
     held_ns: int
@@ -39,15 +39,17 @@ def measure_hold(run: Callable[[], object], threads: Sequence[int] = ()) -> Hold
     watcher.start()
     try:
         watcher.calm.wait()
-        busy_ns = sum(map(clock_gettime_ns, clocks))
+        busy_ns, waited_ns = sum(map(clock_gettime_ns, clocks)), _cpu_wait_ns()
         start = perf_counter_ns()
         run()
         end = perf_counter_ns()
+        waited_ns = _cpu_wait_ns() - waited_ns
         busy_ns = sum(map(clock_gettime_ns, clocks)) - busy_ns
     finally:
         watcher.stop.set()
         watcher.join()
-    return Hold(end - start, min(busy_ns, watcher.held_ns(start, end)))
+    run_ns = max(0, end - start - waited_ns)
+    return Hold(run_ns, min(run_ns, busy_ns, watcher.held_ns(start, end)))
 
 
 class _Watcher(threading.Thread):
