@@ -26,6 +26,10 @@ class ChannelClosed(Exception):
     """The other side has gone."""
 
 
+class LeftUnread(ChannelClosed):
+    """It has gone without having read all that was sent to it. Source: unix(7), ECONNRESET."""
+
+
 class BadFrame(Exception):
     """What came is no frame: whoever sent it cannot be relied on any more."""
 
@@ -114,6 +118,8 @@ class Channel(Generic[Received]):
             data = self._socket.recv(_READ_BYTES, flags)
         except BlockingIOError:
             raise
+        except ConnectionResetError:
+            raise LeftUnread from None
         except OSError:
             raise ChannelClosed from None
         if not data:

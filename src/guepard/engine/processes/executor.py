@@ -19,7 +19,7 @@ from guepard.engine.processes.log_bridge import RemoteError
 from guepard.engine.processes.worker_process import WorkerProcess
 from guepard.memory.shared_arena import SharedView
 from guepard.memory.slab_pool import SlabPool
-from guepard.transport.channel import BadFrame, ChannelClosed
+from guepard.transport.channel import BadFrame, ChannelClosed, LeftUnread
 from guepard.transport.frames import End, Execute, Failed, FromWorker, Item, More, Place, RequestNote, Result, Stop
 
 log = logging.getLogger(__name__)
@@ -41,6 +41,10 @@ _ERRORS: dict[str, type[GuepardError]] = {
     ErrorCode.MODEL_ERROR.value: ModelError,
     ErrorCode.UNSUPPORTED.value: Unsupported,
 }
+
+
+class _NeverBegun(InstanceLost):
+    """The process was lost before it had read the batch whole, so that another one may have it."""
 
 
 class ProcessExecutor:
@@ -117,6 +121,12 @@ class ProcessExecutor:
             self._begin()
 
     def execute(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Outputs:
+        try:
+            return self._run(inputs, requests)
+        except _NeverBegun:  # the process was lost while it was idle, and nobody had noticed
+            return self._run(inputs, requests)
+
+    def _run(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Outputs:
         leases = self._send(inputs, requests, is_stream=False)
         answer = self._receive()
         leases.clear()
@@ -257,13 +267,16 @@ class ProcessExecutor:
         try:
             self._worker.data.send(frame)
         except ChannelClosed:
-            raise self._worker.lost() from None
+            raise _NeverBegun(self._worker.lost().message) from None
 
     def _receive(self) -> FromWorker:
         """The next answer, of whatever kind. Raises: what the model raised, InstanceLost."""
         worker = self._worker
         try:
             answer = worker.data.receive()
+        except LeftUnread:
+            worker.rest()
+            raise _NeverBegun(worker.lost().message) from None
         except ChannelClosed:
             duration_ns = worker.rest()
             lost = worker.lost()
