@@ -263,6 +263,25 @@ def bulky(width: int = 1_000_000) -> bytes:
     return build(nodes, [tensor("x", "FP32", ["n", 1])], [tensor("y", "FP32", ["n", 1])], weights)
 
 
+def attention(vocabulary: int = 4_000, width: int = 64) -> bytes:
+    """One attention over token embeddings: `ids` INT64 [n, length] → `y` FP32 [n, width]; 1 MiB of weights.
+
+    Its scores take length² numbers for each row.
+    """
+    table = np.random.default_rng(1).normal(size=(vocabulary, width)).astype(np.float32)
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["e"]),
+        helper.make_node("Transpose", ["e"], ["et"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["e", "et"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+        helper.make_node("MatMul", ["weights", "e"], ["context"]),
+        helper.make_node("ReduceMean", ["context"], ["y"], axes=[1], keepdims=0),
+    ]
+    return build(
+        nodes, [tensor("ids", "INT64", ["n", "length"])], [tensor("y", "FP32", ["n", width])], {"table": table}
+    )
+
+
 def initializer_as_input(width: int = 4) -> bytes:
     """y = x + w as exporters wrote it before IR version 4: the weight `w` is listed among the inputs too."""
     node = helper.make_node("Add", ["x", "w"], ["y"])

@@ -10,42 +10,25 @@ import random
 import re
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-import numpy as np
 import pytest
-from onnx import helper
 
 from guepard.testing.running_server import RunningServer
+from tests.services import onnx_models
 from tests.services.callers import Call, SteadyLoad
 from tests.services.memory import rss_mib
-from tests.services.onnx_models import build, tensor, write_model
+from tests.services.onnx_models import write_model
 from tests.services.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 REQUESTS = 20_000
 LENGTHS, BATCHES = (1, 512), (1, 8)
-WIDTH, VOCABULARY = 64, 4_000
-MODEL_MIB = VOCABULARY * WIDTH * 4 / 2**20  # of weights: 1 MiB
+MODEL_MIB = 1
 KEPT_FACTOR = 3  # documented: what is kept after a burst, over the size of the model; and the server's own
 OWN_MIB = 16
-
-
-def attention() -> bytes:
-    """One attention over token embeddings: `ids` INT64 [n, length] → `y` FP32 [n, 64]. Scores take length² numbers."""
-    table = np.random.default_rng(1).normal(size=(VOCABULARY, WIDTH)).astype(np.float32)
-    nodes = [
-        helper.make_node("Gather", ["table", "ids"], ["e"]),
-        helper.make_node("Transpose", ["e"], ["et"], perm=[0, 2, 1]),
-        helper.make_node("MatMul", ["e", "et"], ["scores"]),
-        helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
-        helper.make_node("MatMul", ["weights", "e"], ["context"]),
-        helper.make_node("ReduceMean", ["context"], ["y"], axes=[1], keepdims=0),
-    ]
-    return build(
-        nodes, [tensor("ids", "INT64", ["n", "length"])], [tensor("y", "FP32", ["n", WIDTH])], {"table": table}
-    )
 
 
 def request(rows: int, length: int) -> dict[str, Any]:
@@ -54,7 +37,7 @@ def request(rows: int, length: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_model(tmp_path_factory.mktemp("models") / "attention.onnx", attention())
+    return write_model(tmp_path_factory.mktemp("models") / "attention.onnx", onnx_models.attention())
 
 
 def trimmed(server: RunningServer) -> float:
@@ -78,9 +61,12 @@ def test_memory_is_flat_whatever_the_shapes(model: Path, profile: str) -> None:
             if number % 50 == 49:
                 seen.append(rss_mib(server))
         quarter = len(seen) // 4
-        before, last = max(seen[quarter : 3 * quarter]), max(seen[-quarter:])
-        print(f"{profile}: {seen[quarter]:.0f} MiB after a quarter, {before:.0f} by the third, {last:.0f} in the last")
-        assert last <= before * 1.02
+        # Without an arena the heap's end comes and goes with the requests, by some 10 MiB; its usual place stays.
+        quarters = [seen[start : start + quarter] for start in range(0, 4 * quarter, quarter)]
+        medians = [median(part) for part in quarters]
+        print(profile, "median and maximum of each quarter:", [(median(part), max(part)) for part in quarters])
+        assert abs(medians[3] / medians[1] - 1) <= 0.02
+        assert max(quarters[3]) <= max(seen[: 3 * quarter]) * 1.1
 
 
 def test_after_a_burst_an_idle_server_is_small_again(model: Path) -> None:

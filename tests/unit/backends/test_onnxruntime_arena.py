@@ -4,6 +4,7 @@ Sources: triton-inference-server/onnxruntime_backend#102, microsoft/onnxruntime#
 the shapes of requests and keep their peak.
 """
 
+import random
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,6 +57,19 @@ def test_models_work_in_the_same_memory(model: OnnxRuntimeModel, tmp_path: Path)
     assert resident_bytes() - before < 32 * MIB
     other.close()
     model.trim()
+
+
+def test_ever_new_shapes_do_not_make_it_grow(tmp_path: Path) -> None:
+    """In short; 20,000 requests to a server: `tests/slow/test_memory_of_models.py`."""
+    path = write_model(tmp_path / "attention.onnx", onnx_models.attention())
+    executor = OnnxRuntimeBackend().load(ModelSource("m", "1", path, ModelPolicy())).executor()
+    chance = random.Random(1)
+    executor.execute([np.ones((8, 512), np.int64)], [])
+    seen = []
+    for _ in range(400):
+        executor.execute([np.ones((chance.randint(1, 8), chance.randint(1, 512)), np.int64)], [])
+        seen.append(resident_bytes())
+    assert max(seen[300:]) <= max(seen[:300]) * 1.02
 
 
 def test_where_memory_is_short_nothing_is_kept(tmp_path: Path) -> None:
