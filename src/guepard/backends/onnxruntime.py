@@ -12,7 +12,7 @@ from guepard.backends.onnxruntime_arena import shrink_shared_arena
 from guepard.backends.onnxruntime_errors import load_error
 from guepard.backends.onnxruntime_executor import OnnxRuntimeExecutor, executor_for
 from guepard.backends.onnxruntime_session import session_options
-from guepard.backends.shared_weights import SharedWeights, give_back_memory
+from guepard.backends.shared_weights import SharedWeights
 from guepard.core.errors import LoadError
 from guepard.core.model_config import ModelDescription, Profile
 from guepard.core.tensor import TensorSpec
@@ -93,7 +93,6 @@ class OnnxRuntimeModel:
 
     def trim(self) -> None:
         shrink_shared_arena()
-        give_back_memory()
 
     def health(self) -> None:
         """A session that loaded stays fit."""

@@ -8,7 +8,6 @@ and options: all of that is in its key. Answers are the same to the bit.
 Source: `session.save_external_prepacked_constant_initializers`, onnxruntime_session_options_config_keys.h.
 """
 
-import ctypes
 import json
 import logging
 import platform
@@ -72,15 +71,6 @@ class SharedWeights:
 
     def session(self, options: Any) -> Any:
         """A new session, on the shared weights if there are any, else from the model's own file."""
-        try:
-            return self._session(options)
-        finally:
-            # Making a session takes memory for a moment, also from a copy: ONNX Runtime arranges each weight, to find
-            # what it made among those of the copy.
-            if self.is_worthwhile:
-                give_back_memory()
-
-    def _session(self, options: Any) -> Any:
         if self._copy is not None:
             level = options.graph_optimization_level
             try:
@@ -156,16 +146,6 @@ def _copy_session(folder: Path, options: Any) -> Any:
 def _signature(session: Any) -> list[tuple[str, str, list[Any]]]:
     nodes = (*session.get_inputs(), *session.get_outputs(), *session.get_overridable_initializers())
     return [(node.name, node.type, node.shape) for node in nodes]
-
-
-def give_back_memory() -> None:
-    """Have the C library return what nobody uses any more; it would keep much of it for the rest of the process's life.
-
-    Cost: a few milliseconds.
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it, musl has no need of it
-    if trim is not None:
-        trim(0)
 
 
 def _recipe(options: Any) -> str:

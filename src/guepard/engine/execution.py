@@ -26,7 +26,7 @@ from guepard.core.request import InferenceRequest, RequestState
 log = logging.getLogger(__name__)
 
 _TRACEBACK_EVERY_NS = 1_000_000_000
-# From these sizes on a batch is gathered where its executor wants it, or else in the server's pool (ADR XXXX).
+# From these sizes on a batch is gathered where its executor wants it, or else in the server's pool (ADR 0020).
 _OWN_POOL_FROM = 2**18  # below, a second copy costs less than a lease
 _SERVER_POOL_FROM = 2**25  # malloc keeps and reuses what is smaller
 

@@ -18,6 +18,7 @@ from guepard.engine.processes.model import ProcessModel
 from guepard.engine.resources import Resources
 from guepard.engine.warmup import Warmup, warm_up
 from guepard.engine.wide_choice import choose_wide
+from guepard.limits.heap import trim_heap
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ def load_version(
         # Code of users may raise anything, and this thread is not the main one.
         log.exception("model %s version %s failed to load", definition.name, version)
         raise LoadError(f"loading failed: {type(error).__name__}") from error
+    trim_heap()  # making sessions takes memory for a moment, which the heap would keep
     return loaded
 
 

@@ -137,6 +137,7 @@ def _load(data: Channel[ToWorker]) -> "_Worker | None":
         log.exception("the model failed to load")
         reason = f"loading failed: {type(error).__name__}"
     else:
+        trim_heap()  # making a session takes memory for a moment
         data.send(Loaded(model.description))
         return _Worker(model, executor)
     if model is not None:

@@ -36,7 +36,7 @@ _DRAIN_PAUSE_NS = 1_000_000_000
 _PAUSES = 10
 _NS_PER_BYTE = 1_000_000_000 // 16_384
 _LARGE_REST = 262_144  # what is missing of a body from here on is collected without the parser
-_POOLED_FROM = 262_144  # bodies from here on do not come in one piece and are collected in a lease (ADR XXXX)
+_POOLED_FROM = 262_144  # bodies from here on do not come in one piece and are collected in a lease (ADR 0020)
 _SMALL_BODY = 65_536  # a refused body up to here is read and dropped, so that the connection can go on
 
 
