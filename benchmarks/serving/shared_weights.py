@@ -57,6 +57,7 @@ def load(model: str, cache: str, barrier: Any, turn: Any, told: Any) -> None:
     from guepard.backends.base import ModelSource
     from guepard.backends.onnxruntime import OnnxRuntimeBackend
     from guepard.core.model_config import InstanceGroup, ModelPolicy
+    from guepard.limits.heap import trim_heap
 
     policy = ModelPolicy(instance_group=InstanceGroup(count=PROCESSES, execution="process"))
     folder = None if cache == "none" else Path(cache)
@@ -64,6 +65,7 @@ def load(model: str, cache: str, barrier: Any, turn: Any, told: Any) -> None:
     barrier.wait()
     started = time.perf_counter()
     loaded = OnnxRuntimeBackend().load(source)
+    trim_heap()  # as the engine does after a load
     load_s = time.perf_counter() - started
     executor, row = loaded.executor(), DENSE_STACK.sample(1)
     barrier.wait()

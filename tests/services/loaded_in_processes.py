@@ -18,6 +18,7 @@ def load(model: str, cache: str, barrier: Any, told: Any) -> None:
     from guepard.backends.base import ModelSource
     from guepard.backends.onnxruntime import OnnxRuntimeBackend
     from guepard.core.model_config import InstanceGroup, ModelPolicy
+    from guepard.limits.heap import trim_heap
 
     policy = ModelPolicy(instance_group=InstanceGroup(count=2, execution="process"))
     folder = None if cache == "none" else Path(cache)
@@ -25,6 +26,7 @@ def load(model: str, cache: str, barrier: Any, told: Any) -> None:
     barrier.wait()
     started = time.perf_counter()
     loaded = OnnxRuntimeBackend().load(source)
+    trim_heap()  # as the engine does after a load
     took = time.perf_counter() - started
     dims = loaded.description.inputs[0].dims
     (output,) = loaded.executor().execute([np.ones((1, *dims), np.float32)], [])

@@ -29,10 +29,3 @@ def session_options(threads: int, profile: Profile) -> Any:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     return options
-
-
-def wide_options(cpus: int, profile: Profile) -> Any | None:
-    """Options of the session that takes the whole CPU budget for one execution; None where no such session pays."""
-    if cpus < 2 or profile == "low-memory":
-        return None
-    return session_options(cpus, profile)

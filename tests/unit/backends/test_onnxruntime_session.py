@@ -1,6 +1,6 @@
 """The options that sessions of ONNX Runtime get."""
 
-from guepard.backends.onnxruntime_session import session_options, wide_options
+from guepard.backends.onnxruntime_session import session_options
 
 
 def test_an_execution_uses_the_threads_it_was_given_and_none_of_them_spins() -> None:
@@ -21,14 +21,3 @@ def test_where_memory_is_short_there_is_no_arena() -> None:
     options = session_options(1, "low-memory")
     assert not options.enable_cpu_mem_arena
     assert not options.enable_mem_pattern
-
-
-def test_a_wide_session_takes_the_whole_budget() -> None:
-    options = wide_options(4, "standard")
-    assert options is not None
-    assert options.intra_op_num_threads == 4
-
-
-def test_no_wide_session_where_it_would_be_no_wider_or_memory_is_short() -> None:
-    assert wide_options(1, "standard") is None
-    assert wide_options(4, "low-memory") is None
