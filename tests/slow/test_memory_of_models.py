@@ -71,7 +71,6 @@ def test_memory_is_flat_whatever_the_shapes(model: Path, profile: str) -> None:
 
 def test_after_a_burst_an_idle_server_is_small_again(model: Path) -> None:
     with RunningServer(f"m={model}", "--log-sample-rate", "0") as server:
-        wait_until(lambda: trimmed(server) > 0, 20)
         idle = rss_mib(server)
         burst = Call("m", json.dumps(request(32, 512)).encode())
         with SteadyLoad(server, burst, 4) as load:
