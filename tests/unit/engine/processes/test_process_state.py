@@ -4,10 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, MAP_SHARED, mmap
 from pathlib import Path
 
 from guepard.engine.processes.process_state import ProcessState
 from tests.services.waiting import wait_until
+
+SIZE = 2**26
 
 
 def test_a_process_that_is_stopped_goes_on_and_ends() -> None:
@@ -40,6 +43,9 @@ def test_shared_memory_is_nobody_s_own() -> None:
     state = ProcessState(os.getpid())
     before = state.private_bytes()
     assert 2**20 < before < 2**33
-    grown = bytearray(b"x") * 2**25
-    assert state.private_bytes() > before + 2**24
-    del grown
+    with mmap(-1, SIZE, MAP_SHARED | MAP_ANONYMOUS) as shared:
+        shared[:] = b"x" * SIZE
+        assert state.private_bytes() < before + SIZE // 2
+        with mmap(-1, SIZE, MAP_PRIVATE | MAP_ANONYMOUS) as own:
+            own[:] = b"x" * SIZE
+            assert state.private_bytes() > before + SIZE // 2
