@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.comparisons.choice import Point, Spread, best, engine_limits, lasting_setting, points, settled
-from benchmarks.comparisons.goals import OWN, Goal, goals
+from benchmarks.comparisons.goals import MODEL, OWN, Goal, goals
 from benchmarks.comparisons.plots import TITLES, plots
 from benchmarks.comparisons.records import Comparison, PeerRecord, read
 from benchmarks.comparisons.setting import LARGE_FACTOR, turns_for
@@ -185,22 +185,27 @@ def _sources(comparison: Comparison, chosen: Sequence[Point]) -> str:
     parts = [
         f"- **Engine.** {same} With the large models all that keep two cores busy end up near what the engine does by "
         "itself, and their order is partly noise.",
-        "- **Hops.** On the MLP the engine takes less than 10 µs of a request. The rest is HTTP, decoding, and above "
-        "all how often a request changes hands: between the socket's process or thread, a queue, and the worker that "
-        "has the model. Guepard runs so short a model on its event loop, so there is no hop.",
+        f"- **Hops.** On the MLP the engine takes {_engine_us(comparison)} of a request. The rest is HTTP, decoding, and "
+        "above all how often a request changes hands: between the socket's process or thread, a queue, and the worker "
+        "that has the model. Guepard runs so short a model on its event loop, so there is no hop.",
         "- **Batches.** With many connections, one execution for many requests divides the price of a hop among them. "
         "MOSEC and Triton win most of theirs so; the MLP's tables show at which number of connections.",
         "- **Form.** A binary body costs no parsing of numbers: little on the MLP, much with an image. V2's binary "
         "form still carries a JSON head with names, shapes and datatypes, which raw bytes do not: such a peer knows "
         "the shape because its code was written for one model.",
+        *_json_against_binary(chosen),
         "- **Start.** Guepard executes a model at several batch sizes while it loads it, to learn which of them pay. "
         "With a large model that is most of its start; peers are told their batch size instead.",
         "- **Threads.** Where a large model is asked by one client, one execution over all cores answers sooner than "
         "one core can; under load one thread for each execution does more. Peers are started in either way, and the "
         "better one is told.",
     ]
-    compared = _json_against_binary(chosen)
-    return "\n".join([*parts, *compared])
+    return "\n".join(parts)
+
+
+def _engine_us(comparison: Comparison) -> str:
+    alone = engine_limits(comparison, MODEL).get(1)
+    return f"{number(1e6 / alone.median, 2)} µs" if alone else "some microseconds"
 
 
 def _json_against_binary(chosen: Sequence[Point]) -> list[str]:

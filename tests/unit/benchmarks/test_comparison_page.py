@@ -81,6 +81,20 @@ def test_machine_commit_disturbances_and_versions_are_told(comparison: Compariso
         assert told in text
 
 
+def test_what_json_costs_is_told_of_those_who_take_both() -> None:
+    told = {"model": "resnet50", "connections": 8}
+    loads = [
+        a_load("mosec", requests_per_second=16.0, **told),
+        a_load("mosec", form="raw bytes", kind="binary", requests_per_second=23.0, **told),
+        a_load("triton", **told),
+    ]
+    engine = (an_engine("mlp", 1, 125_000.0),)
+    text = page_text(a_comparison(*loads, models=("resnet50",), engine=engine), "folder")
+    assert "  - MOSEC, ResNet-50 at 8 connections: 16.0 requests/s in JSON, 23.0 as raw bytes.\n- **Start.**" in text
+    assert "Triton, ResNet-50" not in text
+    assert "the engine takes 8.0 µs of a request" in text
+
+
 def test_a_quick_run_says_so(comparison: Comparison) -> None:
     assert "quick run" not in page_text(comparison, "folder")
     assert "quick run" in page_text(msgspec.structs.replace(comparison, is_quick=True), "folder")
