@@ -185,9 +185,9 @@ def _sources(comparison: Comparison, chosen: Sequence[Point]) -> str:
     parts = [
         f"- **Engine.** {same} With the large models all that keep two cores busy end up near what the engine does by "
         "itself, and their order is partly noise.",
-        f"- **Hops.** On the MLP the engine takes {_engine_us(comparison)} of a request. The rest is HTTP, decoding, and "
-        "above all how often a request changes hands: between the socket's process or thread, a queue, and the worker "
-        "that has the model. Guepard runs so short a model on its event loop, so there is no hop.",
+        f"- **Hops.** On the MLP the engine takes {_engine_us(comparison)} of a request. The rest is HTTP, decoding, "
+        "and above all how often a request changes hands: between the socket's process or thread, a queue, and the "
+        "worker that has the model. Guepard runs so short a model on its event loop, so there is no hop.",
         "- **Batches.** With many connections, one execution for many requests divides the price of a hop among them. "
         "MOSEC and Triton win most of theirs so; the MLP's tables show at which number of connections.",
         "- **Form.** A binary body costs no parsing of numbers: little on the MLP, much with an image. V2's binary "
