@@ -31,11 +31,10 @@ from guepard.core.scheduler import Scheduler
 from guepard.engine.background import in_thread
 from guepard.engine.cpu_permits import CpuPermits
 from guepard.engine.execution import Outcome
-from guepard.engine.instance import InlineInstance, Instance, ThreadInstance
+from guepard.engine.instance import Instance
+from guepard.engine.instance_pool import InstancePool
 from guepard.engine.padded_signature import signature_for
 from guepard.engine.processes.executor import ProcessExecutor
-from guepard.engine.processes.instance import ProcessInstance
-from guepard.engine.warmup import warm_up
 from guepard.telemetry.request_trace import RequestTrace
 from guepard.telemetry.statistics import ModelStatistics
 
@@ -58,8 +57,7 @@ class ServedModel:
     """Takes requests in by `infer` and answers each exactly once through its sender.
 
     Everything but the instances' own work runs on the event loop's thread. `post` hands a callback to that thread.
-    `wide` executes batches that may have all CPUs when the `permits` for them are free; an execution on an instance's
-    thread waits for `cpus` of them, 0 for none.
+    `wide`, `permits`, `cpus` and `buffers` are as InstancePool has them.
     """
 
     def __init__(
@@ -98,16 +96,7 @@ class ServedModel:
             wide_rows=config.wide_rows if wide is not None else 0,
         )
         inline = config.execution == "inline"
-        self._post = post
-        self._permits = permits or CpuPermits(1)
-        self._share = self._permits.share(cpus) if cpus else None
-        self._buffers = buffers
-        self._idle: list[Instance] = [self._instance(executor, number) for number, executor in enumerate(executors)]
-        self._instances: tuple[Instance, ...] = tuple(self._idle)
-        self._ailing: dict[Instance, str] = {}  # instances that are being mended, and what is known of why they are not
-        # One more, on which a batch runs in place of an idle one: it is never busy together with another.
-        self._wide = None if wide is None else ThreadInstance(wide, config, self, post, len(self._instances))
-        self._wide_batch: Batch | None = None
+        self._pool = InstancePool(config, executors, self, post, wide=wide, permits=permits, cpus=cpus, buffers=buffers)
         self._executing: dict[int, tuple[Batch, Instance]] = {}
         self._watch = DeadlineWatch(scheduler, self._alive, self._expire)
         # An inline model without a delay answers within the turn of the loop, so that no timer could come sooner.
@@ -178,55 +167,33 @@ class ServedModel:
     @property
     def obstacle(self) -> str | None:
         """Why the model is not fit: by its own word, or because no instance runs."""
-        if self.ailment is None and len(self._ailing) == len(self._instances):
-            return next(filter(None, self._ailing.values()), "its process was lost and another is being started")
-        return self.ailment
+        return self.ailment or self._pool.obstacle
 
     @property
     def losses(self) -> Mapping[LossReason, int]:
         """How many processes of its instances were lost, by why."""
-        counts = dict.fromkeys(LossReason, 0)
-        for process in self.processes:
-            for reason, count in process.losses.items():
-                counts[reason] += count
-        return counts
+        return self._pool.losses
 
     @property
     def processes(self) -> list[ProcessExecutor]:
         """Those that its instances run in; none unless its execution is `process`."""
-        return [instance.process for instance in self._instances if isinstance(instance, ProcessInstance)]
+        return self._pool.processes
 
-    def _instance(self, executor: Executor, number: int) -> Instance:
-        if self.config.execution == "inline":
-            return InlineInstance(executor, self.config, self, self._buffers)
-        if isinstance(executor, ProcessExecutor):
-            return ProcessInstance(executor, self.config, self, self._post, number, self._prepare)
-        return ThreadInstance(executor, self.config, self, self._post, number, self._share, self._buffers)
-
-    def _prepare(self, executor: ProcessExecutor) -> None:
-        warm_up(self.config.name, executor, executor.description, 1)
-
-    def pools(self) -> dict[int, BufferPool]:
+    def pools(self) -> Mapping[int, BufferPool]:
         """The memory pools of those instances that have their own, by their numbers."""
-        pools = {number: instance.own_buffers for number, instance in enumerate(self._instances)}
-        return {number: pool for number, pool in pools.items() if pool is not None}
+        return self._pool.buffers
 
     # Batches out to the instances
 
     def _release(self, batch: Batch) -> None:
         for request in batch.requests:
             request.state = RequestState.EXECUTING
-        instance = self._instance_for(batch)
+        instance = self._pool.take(batch)
+        if self._pool.runs_wide(batch):
+            self.statistics.record_wide()
         if self._waits:
             self._executing[id(batch)] = batch, instance
         instance.start(batch)
-
-    def _instance_for(self, batch: Batch) -> Instance:
-        if batch.wide and self._wide is not None and self._permits.try_acquire(self._permits.count):
-            self._wide_batch = batch
-            self.statistics.record_wide()
-            return self._wide
-        return self._idle.pop()
 
     # Answers back from the instances
 
@@ -304,44 +271,27 @@ class ServedModel:
 
     def _free(self, instance: Instance, batch: Batch, busy_ns: int) -> None:
         self._executing.pop(id(batch), None)
-        if batch is self._wide_batch:
-            self._wide_batch = None
-            self._permits.release(self._permits.count)
-            self._batcher.instance_freed(batch, busy_ns)
-        elif instance.is_fit:
-            self._idle.append(instance)
+        if self._pool.give_back(instance, batch):
             self._batcher.instance_freed(batch, busy_ns)
         else:
             self._batcher.batch_ended(batch, busy_ns)
-            self._mend(instance)
 
     # Instances that are lost and come back
 
     def instance_lost(self, instance: Instance) -> None:
-        """One that executes meets its loss by itself."""
-        if instance in self._idle and not instance.is_fit:
-            self._idle.remove(instance)
+        if self._pool.lose(instance):
             self._batcher.instance_lost()
-            self._mend(instance)
-
-    def _mend(self, instance: Instance) -> None:
-        self._ailing[instance] = ""
-        instance.mend()
 
     def instance_mended(self, instance: Instance) -> None:
-        if self._ailing.pop(instance, None) is None:
-            return  # closed meanwhile
-        self._is_down = False
-        self._idle.append(instance)
-        self._batcher.instance_mended()
+        if self._pool.mended(instance):
+            self._is_down = False
+            self._batcher.instance_mended()
 
     def instance_down(self, instance: Instance, reason: str) -> None:
         """With no instance left, whoever waits or comes is told so at once."""
-        if instance in self._ailing:
-            self._ailing[instance] = reason
-            if len(self._ailing) == len(self._instances) and all(self._ailing.values()):
-                self._is_down = True
-                self._fail_all(self._not_ready())
+        if self._pool.note_failure(instance, reason):
+            self._is_down = True
+            self._fail_all(self._not_ready())
 
     def _not_ready(self) -> NotReady:
         name = self.config.name
@@ -449,14 +399,7 @@ class ServedModel:
         self._watch.stop()
         self._fail_all(NotReady(f"model {self.config.name!r} was unloaded", retry_after_ms=1_000))
         # Front ends may hold on to this object for as long as a connection lives; the model's memory must not wait.
-        instances, self._instances = self._instances, ()
-        wide, self._wide = self._wide, None
-        if wide is not None:
-            instances += (wide,)
-        self._idle.clear()
-        self._ailing.clear()
-        for instance in instances:
-            instance.stop()
+        instances = self._pool.dissolve()
         await in_thread(f"close-{self.config.name}", lambda: self._let_go(instances))
 
     def _let_go(self, instances: Sequence[Instance]) -> None:

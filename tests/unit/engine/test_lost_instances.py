@@ -57,10 +57,10 @@ class FakeInstance(Instance):
 
 def stage_with(count: int) -> tuple[Stage, list[FakeInstance]]:
     stage = Stage(max_batch_size=1, instance_count=count)
-    stage.served._idle[0].stop()
+    stage.served._pool._idle[0].stop()
     instances = [FakeInstance(stage) for _ in range(count)]
-    stage.served._idle[:] = instances
-    stage.served._instances = tuple(instances)
+    stage.served._pool._idle[:] = instances
+    stage.served._pool._instances = tuple(instances)
     stage.served._batcher.idle = count
     return stage, instances
 

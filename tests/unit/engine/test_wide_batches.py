@@ -88,7 +88,7 @@ class TestOneModel:
     def test_a_model_that_is_closed_lets_go_of_its_wide_executor(self) -> None:
         stage = Stage(instances=2, wide=FakeExecutor(), wide_rows=8)
         asyncio.run(stage.served.close())
-        assert stage.served._wide is None
+        assert stage.served._pool._wide is None
 
 
 class TestSeveralModels:
