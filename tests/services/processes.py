@@ -1,7 +1,8 @@
 """The processes that a server runs its models in, seen from outside."""
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,16 @@ def children_of(pid: int) -> list[int]:
         except OSError:
             continue
     return [each for each in found if is_running(each)]
+
+
+def group_of(leader: int) -> list[int]:
+    """Processes in the group of a process, which may have ended itself."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if os.getpgid(int(entry.name)) == leader and is_running(int(entry.name)):
+                found.append(int(entry.name))
+    return found
 
 
 def is_running(pid: int) -> bool:

@@ -9,6 +9,7 @@ Source: Linux, sched-stats: /proc/PID/schedstat tells nanoseconds on a CPU, then
 import threading
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from sys import getswitchinterval
 from time import clock_gettime_ns, perf_counter_ns, pthread_getcpuclockid, sleep
 from typing import NamedTuple
 
@@ -70,12 +71,22 @@ class _Watcher(threading.Thread):
 
     def held_ns(self, start: int, end: int) -> int:
         turns = [
-            (later, later - earlier - (later_wait - earlier_wait))
+            (later, _awaited_ns(later - earlier, later_wait - earlier_wait))
             for (earlier, earlier_wait), (later, later_wait) in pairwise(self._ticks)
         ]
         usual = min([length for later, length in turns if later <= start])
         within = [length for later, length in turns if start < later]
         return min(end - start, int(sum(max(0, length - 2 * usual) for length in within)))
+
+
+def _awaited_ns(length_ns: int, cpu_wait_ns: int) -> int:
+    """Of a turn, what was not waiting for a CPU; all of it where the interpreter was not handed over when asked for.
+
+    Whoever wants it asks after an interval, and only then; on a full machine it also waits for a CPU, but not for that
+    alone.
+    """
+    rest_ns = length_ns - cpu_wait_ns
+    return length_ns if rest_ns >= getswitchinterval() * 1e9 / 2 else rest_ns
 
 
 def _cpu_wait_ns() -> int:

@@ -26,7 +26,6 @@ def most_of(measure: Callable[[], Hold]) -> Hold:
 
 def test_a_loop_keeps_it() -> None:
     hold = most_of(lambda: measure_hold(spin))
-    assert hold.run_ns >= 15 * MS
     assert hold.share >= 0.35
 
 
@@ -45,7 +44,6 @@ def test_waiting_does_not() -> None:
     finally:
         stop.set()
         other.join()
-    assert hold.run_ns >= 20 * MS
     assert hold.held_ns < 2 * MS
 
 
@@ -90,6 +88,7 @@ def test_the_gaps_between_turns() -> None:
         return watcher.held_ns(10 * MS, 31 * MS)
 
     assert held([20, 30, 31]) == 16 * MS
-    assert held([20, 30, 31], waits=3) == 10 * MS
+    assert held([20, 30, 31], waits=3) == 16 * MS  # it waited for the interpreter first
+    assert held([20, 30, 31], waits=8) == 0  # it waited for a CPU
     assert held(list(range(11, 32))) == 0
     assert held([200]) == 21 * MS  # no more than it ran

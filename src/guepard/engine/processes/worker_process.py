@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from queue import Empty, SimpleQueue
-from signal import SIGCONT, SIGTERM, Signals
-from time import monotonic_ns
+from signal import SIGCONT, SIGKILL, SIGTERM, Signals
+from time import monotonic_ns, sleep
 
 from guepard.backends.base import ModelSource
 from guepard.core.errors import InstanceLost, LoadError
@@ -32,6 +32,8 @@ _LOOKS_STOPPED = 2  # a debugger or profiler that looks in stops a process for l
 _HARD_EXCESS = 1.5  # of the memory limit: from here on a batch is not waited for
 _HEALTH_TIMEOUT_S = 4.0
 _UNLOAD_S = 5.0
+_CLEAR_UP_NS = 500_000_000  # from the end of a process to that of what it has left, by force
+_CLEAR_UP_LOOK_S = 0.02
 _FATE_S = 1.0  # from the end of a process to when we know what became of it
 
 # The interpreter finds what the server finds, wherever that was told to look.
@@ -60,6 +62,7 @@ class WorkerProcess:
         self._on_loss = on_loss
         self._healths: SimpleQueue[Health | None] = SimpleQueue()
         self._losing = threading.Lock()
+        self._is_fated = threading.Event()  # it has ended, and why is known
         self._is_ending = False
         self._is_retired = False
         self._is_loaded = False
@@ -142,10 +145,9 @@ class WorkerProcess:
 
     def lost(self) -> InstanceLost:
         """The error of whoever was waiting for a process that was given up."""
-        self._watcher.join(_FATE_S)  # which knows why, in a moment
-        if self._watcher.is_alive():
+        if not self._is_fated.wait(_FATE_S):
             self.give_up(LossReason.GARBLED, "closed its socket")
-            self._watcher.join(_UNLOAD_S)
+            self._is_fated.wait(_UNLOAD_S)
         return InstanceLost(f"model {self._name!r} failed: its process {self.fate or 'ended'}")
 
     def give_up(self, loss: LossReason, fate: str, detail: str = "") -> None:
@@ -220,7 +222,7 @@ class WorkerProcess:
         return answer.description
 
     def _fate_at_load(self) -> str:
-        self._watcher.join(_UNLOAD_S)
+        self._is_fated.wait(_UNLOAD_S)
         return f"{self.fate or 'ended'} while it loaded the model"
 
     def _check_size(self) -> None:
@@ -254,6 +256,8 @@ class WorkerProcess:
         self._healths.put(None)
         if self.loss is not None and self._is_loaded and not self._is_ending and not self._is_retired:
             self._on_loss(self.loss)
+        self._is_fated.set()
+        self._clear_up()
 
     def _watch_until(self, ending: int | None) -> None:
         """Until the process that `ending` is a descriptor of has ended. Raises: ChannelClosed, BadFrame."""
@@ -330,10 +334,18 @@ class WorkerProcess:
             if self.loss is None and not self._is_ending:
                 self.loss = LossReason.EXITED
                 self.fate = f"was killed by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
-        # Processes that the model started, of which it has not let go: they would hold its memory, and its work.
-        for number in (SIGTERM, SIGCONT):
-            with suppress(OSError):
+
+    def _clear_up(self) -> None:
+        """End what the model started and did not end: it would hold the model's memory. Not all of it ends when told:
+        a fork may not have been far enough to hear it."""
+        with suppress(ProcessLookupError, PermissionError):
+            for number in (SIGTERM, SIGCONT):
                 os.killpg(self.pid, number)
+            end = monotonic_ns() + _CLEAR_UP_NS
+            while monotonic_ns() < end:
+                os.killpg(self.pid, 0)  # raises when nobody is left
+                sleep(_CLEAR_UP_LOOK_S)
+            os.killpg(self.pid, SIGKILL)
 
 
 class RemoteAilment(Exception):
