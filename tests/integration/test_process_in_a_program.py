@@ -104,3 +104,36 @@ def test_a_program_without_a_guard_is_told_so_and_spawns_nothing_more(tmp_path: 
     assert ending.output.count("imported") == 2  # by the program, and by the one process that looked for its class
     assert ending.code == 1
     assert 'start servers and load models under `if __name__ == "__main__":`' in ending.errors
+
+
+class Large(guepard.Model):
+    inputs = (guepard.Tensor("x", "FP32", [-1]),)
+    outputs = (guepard.Tensor("y", "FP32", [-1]),)
+    max_batch_size = 4
+
+    def predict(self, inputs: dict[str, NDArray[Any]], ctx: guepard.ModelContext) -> dict[str, NDArray[Any]]:
+        return {"y": inputs["x"]}
+
+
+def test_memory_and_descriptors_go_with_the_process_without_waiting_for_a_collection(tmp_path: Path) -> None:
+    text = f"""
+import gc, os, sys
+import numpy as np
+sys.path.insert(0, {str(Path.cwd())!r})
+from tests.integration.test_process_in_a_program import Large
+
+def shared_bytes():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("RssShmem"))
+
+gc.disable()
+seen = []
+for _ in range(3):
+    with guepard.load(Large, instance_group={{"execution": "process", "count": 1}}) as model:
+        model.infer({{"x": np.ones((1, 4_000_000), np.float32)}})
+    seen.append((len(os.listdir("/proc/self/fd")), shared_bytes()))
+assert seen[2][0] == seen[0][0], seen
+assert seen[2][1] < 4_000_000, seen
+"""
+    ending = run(tmp_path, text)
+    assert (ending.code, ending.errors) == (0, "")

@@ -105,7 +105,7 @@ class WeightCache:
             manifest, stamps = _read(folder / _MANIFEST), _read(folder / _STAMPS)
             if manifest.get("recipe") != source.recipe or manifest.get("source_bytes") != source.size_bytes:
                 continue
-            if source.stamp in stamps.get("sources", []) or folder.name == source.key:
+            if source.stamp in _sources(stamps) or folder.name == source.key:
                 return self._open(folder.name, source)
         return None
 
@@ -180,7 +180,7 @@ class WeightCache:
 
     def _note(self, folder: Path, stamps: dict[str, Any], source: Source) -> None:
         """Write down what is known now, and that the copy was used. In a cache that cannot be written: nothing."""
-        sources: list[Stamp] = stamps.get("sources", [])
+        sources: list[Stamp] = _sources(stamps)
         if source.stamp not in sources and source.is_settled:
             sources = [*sources, source.stamp][-_SOURCES:]
         noted = {"files": stamps.get("files"), "sources": sources}
@@ -289,6 +289,12 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def _sources(stamps: dict[str, Any]) -> list[Any]:
+    """The stamps of models that were found right; none where what is written is no list."""
+    sources = stamps.get("sources")
+    return sources if isinstance(sources, list) else []
 
 
 def _checksum(file: Path) -> int:

@@ -100,7 +100,9 @@ class Trial:
             log.debug("model %s refuses larger samples: %s", self._name, error)
             return None
         one, long = times[1, short], times[1, many]
-        token_ns = max((long - one) / (many - short), 0.001)
+        token_ns = (long - one) / (many - short)
+        if token_ns <= 0:  # too small a model, or too busy a machine, to tell what a token costs
+            return Worth(_paying_tokens(times, rows, short, crowd), _LEAST_PADDING)
         beside_ns = one - token_ns * short + _HAND_OVER_NS
         return Worth(_paying_tokens(times, rows, short, crowd), max(_LEAST_PADDING, round(beside_ns / token_ns)))
 

@@ -118,6 +118,7 @@ class ProcessExecutor:
         """Put a new process in the place of one that was lost. Raises: LoadError when it cannot load the model."""
         if self._worker.is_lost and not self._is_closed:
             self._worker.end()
+            self.buffers.trim(0)
             self._begin()
 
     def execute(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Outputs:
@@ -174,8 +175,11 @@ class ProcessExecutor:
                 worker.abandon()
 
     def close(self) -> None:
+        """The process ends, and its memory goes as soon as nobody refers to this object or to answers any more."""
         self._is_closed = True
         self._worker.end()
+        self.buffers.trim(0)
+        self.on_loss = _nothing
 
     # One batch
 

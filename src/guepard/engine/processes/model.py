@@ -43,7 +43,8 @@ class ProcessModel:
                     executor.health()
 
     def close(self) -> None:
-        for executor in self._executors:
+        executors, self._executors = self._executors, []
+        for executor in executors:
             executor.close()
 
     def _start(self) -> ProcessExecutor:

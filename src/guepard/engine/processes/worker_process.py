@@ -208,6 +208,7 @@ class WorkerProcess:
             self._process.wait()
         self._watcher.join(_UNLOAD_S)
         self._control.close()
+        self._on_loss = _ignore  # whoever is told refers to us: without that, memory and descriptors go at once
 
     def _load(self) -> ModelDescription:
         try:
@@ -357,6 +358,10 @@ class RemoteAilment(Exception):
 
 
 def _nothing() -> None:
+    pass
+
+
+def _ignore(loss: LossReason) -> None:
     pass
 
 
