@@ -79,6 +79,7 @@ def main(arguments: Sequence[str]) -> None:
             pool = SlabPool(arena, limit_bytes=OUTPUT_LIMIT_BYTES)
             watch.model, watch.outputs = worker.model, pool
             try:
+                data.send(Loaded(worker.model.description))  # only now, as questions about the model may follow at once
                 worker.serve(data, SharedView(input_fd), Carrier(arena, pool))
             finally:
                 worker.close()
@@ -138,7 +139,6 @@ def _load(data: Channel[ToWorker]) -> "_Worker | None":
         reason = f"loading failed: {type(error).__name__}"
     else:
         trim_heap()  # making a session takes memory for a moment
-        data.send(Loaded(model.description))
         return _Worker(model, executor)
     if model is not None:
         model.close()
