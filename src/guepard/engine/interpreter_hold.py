@@ -36,15 +36,16 @@ def measure_hold(run: Callable[[], object], threads: Sequence[int] = ()) -> Hold
     CPU busy: other code of this process keeps the watching thread waiting, too. Raises: what `run` raises.
     """
     clocks = [pthread_getcpuclockid(thread) for thread in (threading.get_ident(), *threads)]
+    natives = [thread.native_id for thread in threading.enumerate() if thread.ident in threads]
     watcher = _Watcher()
     watcher.start()
     try:
         watcher.calm.wait()
-        busy_ns, waited_ns = sum(map(clock_gettime_ns, clocks)), _cpu_wait_ns()
+        busy_ns, waited_ns = sum(map(clock_gettime_ns, clocks)), _all_waits_ns(natives)
         start = perf_counter_ns()
         run()
         end = perf_counter_ns()
-        waited_ns = _cpu_wait_ns() - waited_ns
+        waited_ns = _all_waits_ns(natives) - waited_ns
         busy_ns = sum(map(clock_gettime_ns, clocks)) - busy_ns
     finally:
         watcher.stop.set()
@@ -89,10 +90,14 @@ def _awaited_ns(length_ns: int, cpu_wait_ns: int) -> int:
     return length_ns if rest_ns >= getswitchinterval() * 1e9 / 2 else rest_ns
 
 
-def _cpu_wait_ns() -> int:
-    """Of this thread, since it began; 0 where the kernel does not tell."""
+def _all_waits_ns(threads: Sequence[int | None]) -> int:
+    return _cpu_wait_ns() + sum([_cpu_wait_ns(f"self/task/{thread}") for thread in threads])
+
+
+def _cpu_wait_ns(thread: str = "thread-self") -> int:
+    """Of a thread, by default this one, since it began; 0 where the kernel does not tell."""
     try:
-        with open("/proc/thread-self/schedstat", "rb") as file:
+        with open(f"/proc/{thread}/schedstat", "rb") as file:
             return int(file.read().split()[1])
     except (OSError, IndexError):
         return 0
