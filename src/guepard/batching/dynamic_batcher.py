@@ -59,6 +59,8 @@ class DynamicBatcher:
         self._instances = instances
         self._sharers = instances
         self._delay = batching.max_queue_delay_ns if max_batch_size > 1 else 0
+        # Whether a request may be released without having been in the queue, where lengths and delays are looked after.
+        self._passes = padding is None and not self._delay
         self._preferred = frozenset(batching.preferred_batch_size)
         self._max_queue_size = batching.max_queue_size
         self._max_concurrency = max_concurrency
@@ -90,6 +92,9 @@ class DynamicBatcher:
         request.state = _PENDING
         request.queue_start = now
         if parts is None:
+            if self.idle and self._passes and not queue.count and self._may_pass(request.rows):
+                self._release_alone(request)
+                return
             queue.push(request)
         else:
             for part in parts:
@@ -145,7 +150,7 @@ class DynamicBatcher:
         # for long, while the others run what trickles in behind.
         self._sharers = self._instances
         try:
-            while self.idle and (batch := self._next_batch()) is not None:
+            while self.idle and self.queue.count and (batch := self._next_batch()) is not None:
                 self.idle -= 1
                 self._release(batch)
         finally:
@@ -161,13 +166,38 @@ class DynamicBatcher:
         self._sense.turn_ended(self.queue.count)
         self.dispatch()
 
+    def _may_pass(self, rows: int) -> bool:
+        """Whether a request of so many rows, for which an instance is idle and nothing waits, goes past the queue."""
+        if self._dispatching or self._turn_pending or self._executing >= self._max_concurrency:
+            return False
+        if rows < self._limit:
+            return self._sense.is_sure and self._sense.goes_at_once()
+        if self._limit > 1:
+            self._sense.turn_was_full()
+        return True
+
+    def _release_alone(self, request: InferenceRequest) -> None:
+        """What `dispatch` would do when nothing but `request` waits, without the queue."""
+        rows = request.rows
+        reason = ReleaseReason.FULL if rows >= self._limit else ReleaseReason.IDLE
+        wide = rows <= self._wide_rows and self.idle == self._instances
+        self._executing += 1
+        self.idle -= 1
+        self._dispatching = True
+        try:
+            self._release(Batch([request], rows, reason, wide))
+        finally:
+            self._dispatching = False
+        if self.queue.count:
+            self.dispatch()
+
     def _room(self) -> int:
         """How many of those that wait an idle instance may take at once, and which therefore do not fill the queue."""
         return min(self.idle * self._limit, self._max_concurrency - self._executing)
 
     def _next_batch(self) -> Batch | None:
         room = self._max_concurrency - self._executing
-        if not self.queue.count or room <= 0:
+        if room <= 0:
             return None
         batch = self._due_batch(room) if self._delay else self._ready_batch(room)
         if batch is not None:

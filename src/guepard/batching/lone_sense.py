@@ -21,6 +21,11 @@ class LoneSense:
         self._interval = _INTERVAL
         self._left = _INTERVAL
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether the next one goes at once."""
+        return self.is_lone and self._left > 1
+
     def goes_at_once(self) -> bool:
         """Whether a request that finds an idle instance leaves now rather than with the turn."""
         if not self.is_lone:

@@ -58,6 +58,11 @@ class RequestQueue:
 
     def take(self, bucket: Bucket, max_rows: int, max_requests: int) -> tuple[list[InferenceRequest], int]:
         """The first requests of `bucket` that fit both bounds, and their rows. The very first always fits."""
+        if self.rows <= max_rows and self.count <= max_requests and len(self._buckets) == 1:
+            requests, rows = list(bucket), self.rows
+            self._buckets.clear()
+            self.count = self.rows = 0
+            return requests, rows
         requests = [bucket.popleft()]
         rows = requests[0].rows
         while bucket and rows + bucket[0].rows <= max_rows and len(requests) < max_requests:

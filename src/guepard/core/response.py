@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from guepard.core.errors import GuepardError
 from guepard.core.tensor import Array, TensorSpec
 
@@ -11,17 +13,12 @@ if TYPE_CHECKING:
     from guepard.core.request import InferenceRequest
 
 
-class InferenceResponse:
+class InferenceResponse(msgspec.Struct, frozen=True, eq=False):
     """One response. `outputs` stand in the order of `config.outputs`; arrays are views that nobody writes to."""
 
-    __slots__ = ("config", "outputs", "parameters")
-
-    def __init__(
-        self, config: "ModelConfig", outputs: Sequence[Array], parameters: Mapping[str, Any] | None = None
-    ) -> None:
-        self.config = config
-        self.outputs = outputs
-        self.parameters = parameters
+    config: "ModelConfig"
+    outputs: Sequence[Array]
+    parameters: Mapping[str, Any] | None = None
 
     def chosen(self, wanted: Sequence[str] | None) -> Sequence[tuple[TensorSpec, Array]]:
         """The outputs named by `wanted`, in that order, each with its declaration; all of them for None."""

@@ -1,8 +1,9 @@
 """Tensors: the declared ones of a model and the actual ones of a request."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,7 +47,7 @@ class TensorSpec:
         return hash((self.name, self.datatype.name, self.dims, self.optional))
 
 
-class Tensor(NamedTuple):
+class Tensor(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One named value on its way in. The array is a view on whoever's buffer it came from and is never written to."""
 
     name: str

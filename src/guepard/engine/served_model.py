@@ -101,8 +101,8 @@ class ServedModel:
         self._watch = DeadlineWatch(scheduler, self._alive, self._expire)
         # An inline model without a delay answers within the turn of the loop, so that no timer could come sooner.
         self._waits = not inline or config.dynamic_batching.max_queue_delay_ns > 0
-        self._default_timeout = config.timeout.default_ns
         self._max_timeout = config.timeout.max_ns
+        self._timeout = min(config.timeout.default_ns, self._max_timeout)
         self._max_batch_size = config.max_batch_size
 
     # Requests
@@ -114,8 +114,8 @@ class ServedModel:
 
     def infer(self, request: InferenceRequest) -> None:
         """Answer `request` through its sender: at once for an error or a fast model, else later."""
-        timeout = request.timeout_ns or self._default_timeout
-        request.deadline = request.request_start + (timeout if timeout < self._max_timeout else self._max_timeout)
+        timeout = request.timeout_ns
+        request.deadline = request.request_start + (min(timeout, self._max_timeout) if timeout else self._timeout)
         try:
             if self._is_closed or self._is_down:
                 raise self._not_ready()

@@ -12,13 +12,27 @@ from guepard.engine.request_parameters import check_request_parameters
 class Signature:
     """Binds a request's tensors to a model's inputs."""
 
-    __slots__ = ("_batched", "_by_name", "_config", "_free", "_only", "_output_names", "_parameters")
+    __slots__ = (
+        "_batched",
+        "_by_name",
+        "_config",
+        "_free",
+        "_only_datatype",
+        "_only_dims",
+        "_only_name",
+        "_output_names",
+        "_parameters",
+    )
 
     def __init__(self, config: ModelConfig) -> None:
         self._config = config
         self._batched = config.max_batch_size > 0
         self._by_name = {spec.name: (index, spec) for index, spec in enumerate(config.inputs)}
-        self._only = config.inputs[0] if len(config.inputs) == 1 else None
+        # The only input of a model with batches, unless that is a scalar, which has no batch to be told from.
+        only = config.inputs[0] if self._batched and len(config.inputs) == 1 and config.inputs[0].dims else None
+        self._only_name = only.name if only is not None else None
+        self._only_dims = only.dims if only is not None else ()
+        self._only_datatype = only.datatype.name if only is not None else None
         self._free = any(spec.free or spec.optional for spec in config.inputs)
         self._output_names = frozenset(spec.name for spec in config.outputs)
         self._parameters = config.request_parameters
@@ -30,9 +44,14 @@ class Signature:
         Raises: InputError that names the tensor or parameter, what it should be and what came.
         """
         tensors = request.tensors
-        only = self._only
-        if only is not None and len(tensors) == 1 and tensors[0].name == only.name:
-            self._bind_only(request, only, tensors[0])
+        if len(tensors) == 1 and (tensor := tensors[0]).name == self._only_name:
+            array = tensor.array
+            shape = array.shape
+            if shape[1:] != self._only_dims or tensor.datatype != self._only_datatype:
+                self._check(self._by_name[tensor.name][1], tensor)
+            request.arrays = (array,)
+            request.rows = shape[0]
+            request.batch_key = shape[1:] if self._free else None
         else:
             self._bind_all(request, tensors)
         wanted = request.requested_outputs
@@ -43,15 +62,6 @@ class Signature:
             )
         if self._parameters is not None and request.parameters:
             check_request_parameters(self._parameters, request.parameters, self._config.name)
-
-    def _bind_only(self, request: InferenceRequest, spec: TensorSpec, tensor: Tensor) -> None:
-        array = tensor.array
-        shape = array.shape
-        if tensor.datatype != spec.datatype.name or not self._batched or not shape or shape[1:] != spec.dims:
-            self._check(spec, tensor)
-        request.arrays = (array,)
-        request.rows = shape[0] if self._batched else 1
-        request.batch_key = shape[1:] if self._free and self._batched else None
 
     def _bind_all(self, request: InferenceRequest, tensors: Sequence[Tensor]) -> None:
         arrays: list[Array | None] = [None] * len(self._by_name)

@@ -1,6 +1,6 @@
 """Permits for request bodies, taken when the headers are known and before the body is read."""
 
-from guepard.core.errors import Overloaded, PayloadTooLarge
+from guepard.core.errors import GuepardError, Overloaded, PayloadTooLarge
 
 _RETRY_AFTER_MS = 1_000
 
@@ -20,17 +20,8 @@ class Admission:
         Raises: Overloaded, or PayloadTooLarge for what would not fit even alone; then nothing was taken.
         """
         total = self.inflight_bytes + size
-        if held + size > self.max_inflight_bytes:
-            raise PayloadTooLarge(
-                f"a request body of {held + size} bytes or more exceeds {self.max_inflight_bytes} bytes, the bound for "
-                "all requests together (max_inflight_bytes)"
-            )
         if total > self.max_inflight_bytes:
-            raise Overloaded(
-                f"{self.inflight_bytes} bytes of requests are in flight and {size} more exceed the bound of "
-                f"{self.max_inflight_bytes}; try again later, or raise max_inflight_bytes",
-                retry_after_ms=_RETRY_AFTER_MS,
-            )
+            raise self._refusal(size, held)
         self.inflight_bytes = total
 
     def hold(self, size: int) -> None:
@@ -39,3 +30,15 @@ class Admission:
 
     def release(self, size: int) -> None:
         self.inflight_bytes -= size
+
+    def _refusal(self, size: int, held: int) -> GuepardError:
+        if held + size > self.max_inflight_bytes:
+            return PayloadTooLarge(
+                f"a request body of {held + size} bytes or more exceeds {self.max_inflight_bytes} bytes, the bound for "
+                "all requests together (max_inflight_bytes)"
+            )
+        return Overloaded(
+            f"{self.inflight_bytes} bytes of requests are in flight and {size} more exceed the bound of "
+            f"{self.max_inflight_bytes}; try again later, or raise max_inflight_bytes",
+            retry_after_ms=_RETRY_AFTER_MS,
+        )

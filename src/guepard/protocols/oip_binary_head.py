@@ -4,6 +4,7 @@ A client that sends tensors as bytes repeats the JSON before them to the letter:
 therefore keeps heads by their text, as the HTTP server keeps its own (ADR 0002).
 """
 
+from collections.abc import Sequence
 from reprlib import repr as shortened
 from typing import Any
 
@@ -30,15 +31,18 @@ class BinaryHead:
     Requests share those arrays, which are therefore read-only. Of an input in shared memory only the place is there.
     """
 
-    __slots__ = ("_has_shared", "_model", "_size", "_slots")
+    __slots__ = ("_has_shared", "_model", "_says_more", "_size", "_slots", "_views")
 
     def __init__(self, wire: WireRequest[msgspec.Raw]) -> None:
         """Raises: InputError, Unsupported."""
         self._slots = [_slot(tensor, f"inputs[{index}]") for index, tensor in enumerate(wire.inputs)]
         self._size = sum([slot.size for slot in self._slots if isinstance(slot, TensorSlot)])
         self._has_shared = any(isinstance(slot, SharedInput) for slot in self._slots)
+        # What nearly all have: tensors that are views on the body and nothing else. Each with where it begins.
+        self._views = _views(self._slots)
         self._model = InferenceRequest((), NOBODY, 0)
         describe(self._model, wire)
+        self._says_more = bool(wire.id is not None or wire.parameters)
 
     def request(
         self, body: bytes | memoryview, start: int, sender: ResponseSender, request_start: int
@@ -50,6 +54,23 @@ class BinaryHead:
                 f"but {len(body) - start} follow the JSON part"
             )
         tensors: list[Any] = []
+        if self._views:
+            for name, datatype, shape, dtype, offset in self._views:
+                tensors.append(Tensor(name, datatype, _ndarray(shape, dtype, body, start + offset)))
+        else:
+            self._collect(tensors, body, start)
+        request = InferenceRequest(tensors, sender, request_start)
+        model = self._model
+        if self._says_more:
+            request.resemble(model)
+        else:
+            request.requested_outputs = model.requested_outputs
+            request.reply_format = model.reply_format
+        if self._has_shared:
+            place_inputs(request, tensors)
+        return request
+
+    def _collect(self, tensors: list[Any], body: bytes | memoryview, start: int) -> None:
         for slot in self._slots:
             if not isinstance(slot, TensorSlot):
                 tensors.append(slot)
@@ -61,11 +82,17 @@ class BinaryHead:
                 array = _ndarray(shape, dtype, body, start)
             tensors.append(Tensor(name, datatype, array))
             start += size
-        request = InferenceRequest(tensors, sender, request_start)
-        request.resemble(self._model)
-        if self._has_shared:
-            place_inputs(request, tensors)
-        return request
+
+
+def _views(slots: Sequence[object]) -> list[tuple[str, str, tuple[int, ...], np.dtype[Any], int]]:
+    views = []
+    offset = 0
+    for slot in slots:
+        if not isinstance(slot, TensorSlot) or slot.dtype is None:
+            return []
+        views.append((slot.name, slot.datatype, tuple(slot.shape), slot.dtype, offset))
+        offset += slot.size
+    return views
 
 
 def _slot(tensor: WireTensor[msgspec.Raw], where: str) -> "TensorSlot | Tensor | SharedInput":

@@ -8,10 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 import orjson
 
-from guepard.core.datatypes import DATATYPES
 from guepard.core.errors import InputError
 from guepard.core.memo import Memo
 from guepard.core.model_config import ModelConfig
@@ -20,23 +18,24 @@ from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse, ResponseSender
 from guepard.core.tensor import Array, Tensor, TensorSpec
 from guepard.protocols import oip_binary, oip_json
+from guepard.protocols.flat_numbers import FlatNumbers
 from guepard.protocols.large_json import LARGE, LargeJson, Rows, rows_of, weight
 from guepard.protocols.oip_binary import encode_array as encode_binary
 from guepard.protocols.oip_binary_head import BinaryHead
 from guepard.protocols.oip_json import encode_array as encode_json
 from guepard.protocols.oip_messages import WireRequest, WireTensor, request_decoder
+from guepard.protocols.oip_output import OutputWords
 from guepard.protocols.reply_format import BINARY, JSON, ReplyFormat, describe, place_inputs
 from guepard.protocols.shared_tensors import SharedInput, find_shared_input
 
 Buffer = bytes | memoryview
-_Pairs = Sequence[tuple[TensorSpec, Array]]
+_Words = Sequence[OutputWords]
 
 _MEMO_LIMIT = 256
 _MEMO_BYTES = 2_048
 
 _NO_ECHOES: Mapping[str, Any] = {}
 _UNSET = msgspec.UNSET
-_array = np.array
 
 
 class OipCodec:
@@ -49,29 +48,35 @@ class OipCodec:
     def __init__(self, config: ModelConfig, regions: Regions = NOT_ALLOWED) -> None:
         self.config = config
         self._regions = regions
-        self._flat_datatype = oip_json.shared_datatype(config.inputs)
-        self._flat_decode = request_decoder(self._flat_datatype).decode
-        self._flat_dtype = DATATYPES[self._flat_datatype].dtype if self._flat_datatype else None
+        datatype = oip_json.shared_datatype(config.inputs)
+        self._numbers = FlatNumbers(datatype) if datatype else None
+        self._flat_decode = request_decoder(datatype).decode
         self._opening = b'{"model_name":%b,"model_version":%b,' % (_text(config.name), _text(config.version))
-        self._json_opening = self._opening + b'"outputs":['
-        self._heads: Memo[tuple[str, tuple[int, ...]], bytes] = Memo(_MEMO_LIMIT)
-        self._json_heads: Memo[tuple[str, tuple[int, ...]], bytes] = Memo(_MEMO_LIMIT)
+        self._plain_opening = self._opening + b'"outputs":['
+        self._words = tuple([OutputWords(place, spec) for place, spec in enumerate(config.outputs)])
+        self._chosen: Memo[tuple[str, ...] | None, _Words] = Memo(_MEMO_LIMIT)
+        self._chosen.keep(None, self._words)
         self._binary_heads: Memo[bytes, BinaryHead] = Memo(_MEMO_LIMIT)
 
     # Requests
 
     def decode_json(self, body: Buffer, sender: ResponseSender, request_start: int) -> InferenceRequest:
         """Read a JSON request. Raises: InputError, Unsupported."""
-        if self._flat_datatype is not None:
+        numbers = self._numbers
+        if numbers is not None:
             try:
                 wire = self._flat_decode(body)
             except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
                 pass  # not flat data of the model's own datatype, or wrong: the other road tells which
             else:
-                tensors = self._flat_tensors(wire)
+                tensors = self._flat_tensors(wire, numbers)
                 if tensors is not None:
                     request = InferenceRequest(tensors, sender, request_start)
-                    describe(request, wire)
+                    if wire.outputs or wire.parameters:
+                        describe(request, wire)
+                    else:
+                        request.id = wire.id
+                        request.reply_format = JSON
                     return request
         wire = oip_json.decode(body)
         inputs = [_input(tensor, f"inputs[{index}]") for index, tensor in enumerate(wire.inputs)]
@@ -82,16 +87,15 @@ class OipCodec:
             place_inputs(request, inputs)
         return request
 
-    def _flat_tensors(self, wire: WireRequest[list[object]]) -> list[Tensor] | None:
+    def _flat_tensors(self, wire: WireRequest[list[Any]], numbers: FlatNumbers) -> list[Tensor] | None:
         """The inputs, if each is flat data of the model's own datatype and of the size that its shape needs."""
-        datatype, dtype = self._flat_datatype, self._flat_dtype
+        datatype = numbers.datatype
         tensors = []
         for tensor in wire.inputs:
             if tensor.datatype != datatype or tensor.parameters or tensor.data is _UNSET:
                 return None
-            try:
-                array = _array(tensor.data, dtype).reshape(tensor.shape)
-            except (ValueError, OverflowError, TypeError):
+            array = numbers.array(tensor.shape, tensor.data)
+            if array is None:
                 return None
             tensors.append(Tensor(tensor.name, datatype, array))
         return tensors
@@ -139,81 +143,104 @@ class OipCodec:
 
         Raises: NotAcceptable, and what Regions raise.
         """
-        opening = self._opening
-        if request.id is not None:
-            opening += b'"id":%b,' % _text(request.id)
-        if response.parameters:
-            opening += b'"parameters":%b,' % orjson.dumps(dict(response.parameters))
-        pairs = response.chosen(request.requested_outputs)
-        if request.reply_format is not JSON:
-            return self._encode_binary(opening, request.reply_format, pairs)
-        heads = self._json_heads
-        parts: list[Buffer] = [self._json_opening if opening is self._opening else opening + b'"outputs":[']
+        opening = self._plain_opening
+        if request.id is not None or response.parameters:
+            opening = self._telling_opening(request, response)
+        outputs = response.outputs
+        chosen = self._chosen.get(request.requested_outputs) or self._choose(request.requested_outputs)
+        reply_format = request.reply_format
+        if reply_format is BINARY:
+            return self._encode_binary(opening, chosen, outputs)
+        if reply_format is not JSON:
+            return self._encode_mixed(opening, reply_format, chosen, outputs)
+        parts: list[Buffer] = [opening]
         total = 0
-        for spec, array in pairs:
+        for words in chosen:
+            array, spec = outputs[words.place], words.spec
             total += array.size if spec.plain else weight(spec, array)
             if total > LARGE:
-                return None, self._in_slices(opening, request.reply_format, pairs, _NO_ECHOES)
-            head = heads.get((spec.name, array.shape)) or self._json_head(spec, array.shape)
+                return None, self._in_slices(opening, JSON, chosen, outputs, _NO_ECHOES)
+            head = words.json.get(array.shape) or words.before_data(array.shape)
             parts += (head, encode_json(spec, array.reshape(-1)), b"},")
         parts[-1] = b"}]}"
         return None, parts  # joined with the head of the answer, at once
 
+    def _telling_opening(self, request: InferenceRequest, response: InferenceResponse) -> bytes:
+        identity = b'"id":%b,' % _text(request.id) if request.id is not None else b""
+        parameters = b'"parameters":%b,' % orjson.dumps(dict(response.parameters)) if response.parameters else b""
+        return b'%b%b%b"outputs":[' % (self._opening, identity, parameters)
+
+    def _choose(self, names: tuple[str, ...] | None) -> _Words:
+        by_name = {words.name: words for words in self._words}
+        chosen = [by_name[name] for name in names or ()]
+        self._chosen.keep(names, chosen)
+        return chosen
+
     def _encode_binary(
-        self, opening: bytes, reply_format: ReplyFormat, pairs: _Pairs
+        self, opening: bytes, chosen: _Words, outputs: Sequence[Array]
+    ) -> tuple[int | None, Sequence[Buffer]]:
+        written: list[bytes] = []
+        buffers: list[Buffer] = []
+        for words in chosen:
+            array = outputs[words.place]
+            data = encode_binary(words.datatype, array)
+            written.append(words.binary.get(array.shape) or words.of_bytes(array.shape, len(data)))
+            buffers.append(data)
+        text = b"%b%b]}" % (opening, b",".join(written))
+        return (len(text) if buffers else None), (text, *buffers)
+
+    def _encode_mixed(
+        self, opening: bytes, reply_format: ReplyFormat, chosen: _Words, outputs: Sequence[Array]
     ) -> tuple[int | None, Sequence[Buffer] | LargeJson]:
         written: list[bytes] = []
         buffers: list[Buffer] = []
         shared = reply_format.shared
+        pairs = [(words.spec, outputs[words.place]) for words in chosen]
         echoes = shared.written(pairs, self._regions) if shared is not None else _NO_ECHOES
         total = 0
-        for spec, array in pairs:
-            head = self._heads.get((spec.name, array.shape)) or self._head(spec, array.shape)
-            if reply_format.is_binary(spec.name):
-                data = encode_binary(spec.datatype.name, array)
-                written.append(b'%b"parameters":{"binary_data_size":%d}}' % (head, len(data)))
+        for words in chosen:
+            array, spec = outputs[words.place], words.spec
+            if reply_format.is_binary(words.name):
+                data = encode_binary(words.datatype, array)
+                written.append(words.of_bytes(array.shape, len(data)))
                 buffers.append(data)
-            elif spec.name in echoes:
-                written.append(b'%b"parameters":%b}' % (head, orjson.dumps(echoes[spec.name])))
+            elif words.name in echoes:
+                head = words.before_parameters(array.shape)
+                written.append(b'%b"parameters":%b}' % (head, orjson.dumps(echoes[words.name])))
             else:
                 total += weight(spec, array)
                 if total > LARGE:
-                    return None, self._in_slices(opening, reply_format, pairs, echoes)
-                written.append(b'%b"data":%b}' % (head, encode_json(spec, array.reshape(-1))))
-        text = b'%b"outputs":[%b]}' % (opening, b",".join(written))
+                    return None, self._in_slices(opening, reply_format, chosen, outputs, echoes)
+                head = words.json.get(array.shape) or words.before_data(array.shape)
+                written.append(b"%b%b}" % (head, encode_json(spec, array.reshape(-1))))
+        text = b"%b%b]}" % (opening, b",".join(written))
         return (len(text) if buffers else None), (text, *buffers)
 
     def _in_slices(
-        self, opening: bytes, reply_format: ReplyFormat, pairs: _Pairs, echoes: Mapping[str, Any]
+        self,
+        opening: bytes,
+        reply_format: ReplyFormat,
+        chosen: _Words,
+        outputs: Sequence[Array],
+        echoes: Mapping[str, Any],
     ) -> LargeJson:
         parts: list[bytes | Rows] = []
         buffers: list[Buffer] = []
-        before = opening + b'"outputs":['
-        for spec, array in pairs:
-            head = before + (self._heads.get((spec.name, array.shape)) or self._head(spec, array.shape))
-            if reply_format.is_binary(spec.name):
-                data = encode_binary(spec.datatype.name, array)
-                parts.append(b'%b"parameters":{"binary_data_size":%d}}' % (head, len(data)))
+        before = opening
+        for words in chosen:
+            array = outputs[words.place]
+            head = before + words.before_parameters(array.shape)
+            if reply_format.is_binary(words.name):
+                data = encode_binary(words.datatype, array)
+                parts.append(before + words.of_bytes(array.shape, len(data)))
                 buffers.append(data)
-            elif spec.name in echoes:
-                parts.append(b'%b"parameters":%b}' % (head, orjson.dumps(echoes[spec.name])))
+            elif words.name in echoes:
+                parts.append(b'%b"parameters":%b}' % (head, orjson.dumps(echoes[words.name])))
             else:
-                parts += (head + b'"data":[', rows_of(spec, array, flat=True), b"]}")
+                parts += (head + b'"data":[', rows_of(words.spec, array, flat=True), b"]}")
             before = b","
         parts.append(b"]}")
         return LargeJson(parts, buffers)
-
-    def _json_head(self, spec: TensorSpec, shape: tuple[int, ...]) -> bytes:
-        head = self._head(spec, shape) + b'"data":'
-        self._json_heads.keep((spec.name, shape), head)
-        return head
-
-    def _head(self, spec: TensorSpec, shape: tuple[int, ...]) -> bytes:
-        """What stands before an output's data. Kept for the next answer of that shape."""
-        name, datatype = _text(spec.name), spec.datatype.name.encode()
-        head = b'{"name":%b,"datatype":"%b","shape":%b,' % (name, datatype, orjson.dumps(shape))
-        self._heads.keep((spec.name, shape), head)
-        return head
 
 
 def _input(tensor: WireTensor[msgspec.Raw], where: str) -> Tensor | SharedInput:

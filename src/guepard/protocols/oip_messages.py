@@ -79,12 +79,19 @@ _data_decoders: dict[tuple[str, int], msgspec.json.Decoder[Any]] = {}
 
 
 def request_decoder(datatype: str | None) -> "msgspec.json.Decoder[WireRequest[Any]]":
-    """A decoder for requests whose inputs all hold flat data of `datatype`; None leaves `data` as raw JSON."""
+    """A decoder for requests whose inputs all hold flat data of `datatype`; None leaves `data` as raw JSON.
+
+    Whether a number is within its datatype is left to whoever makes the array, who sees each of them anyway.
+    """
     if datatype not in _request_decoders:
         generic: Any = WireRequest
-        data = msgspec.Raw if datatype is None else nested(ELEMENT_TYPES[datatype], 1)
+        data = msgspec.Raw if datatype is None else list[_number(datatype)]  # type: ignore[misc]
         _request_decoders[datatype] = msgspec.json.Decoder(generic[data])
     return _request_decoders[datatype]
+
+
+def _number(datatype: str) -> type:
+    return float if DATATYPES[datatype].kind == "float" else int
 
 
 def data_decoder(datatype: str, depth: int) -> "msgspec.json.Decoder[Any]":

@@ -60,9 +60,8 @@ def requested(
     binary = default.binary
     if parameters and "binary_data_output" in parameters:
         binary = flag("parameters.binary_data_output", parameters["binary_data_output"])
-    plain = BINARY if binary else JSON
     if not outputs:
-        return None, plain
+        return None, BINARY if binary else JSON
     names = tuple([output.name for output in outputs])
     if len(set(names)) != len(names):
         (twice, _), *_ = Counter(names).most_common(1)
@@ -83,7 +82,10 @@ def requested(
     if places:
         refuse_overlaps(places)
         return names, ReplyFormat(binary, overrides, SharedTensors((), places))
-    return names, ReplyFormat(binary, overrides) if overrides else plain
+    forms = {overrides.get(name, binary) for name in names}
+    if len(forms) == 1:  # as nearly always
+        return names, BINARY if forms.pop() else JSON
+    return names, ReplyFormat(binary, overrides)
 
 
 def flag(field: str, value: object) -> bool:

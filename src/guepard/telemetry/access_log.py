@@ -17,6 +17,7 @@ ERROR_MESSAGE_LIMIT = 1_024
 
 _SECOND_NS = 1_000_000_000
 _SHARE_UNIT = 1_000_000
+_NEVER = 2**62
 
 _logger = logging.getLogger("guepard.access")
 # Inside a program that has set up no logging, Python would print failed requests to stderr, as bare words.
@@ -30,7 +31,7 @@ class AccessLog:
     taken by counting, not by chance: at 0.01 every hundredth request.
     """
 
-    __slots__ = ("_clock", "_credit", "_errors", "_left_out", "_quota", "_second_end", "_seen", "_share")
+    __slots__ = ("_clock", "_credit", "_due", "_errors", "_left_out", "_quota", "_second_end", "_share", "_successes")
 
     def __init__(self, sample_rate: float, clock: Callable[[], int]) -> None:
         self._clock = clock
@@ -38,22 +39,17 @@ class AccessLog:
         self._credit = 0
         self._second_end = clock() + _SECOND_NS
         self._quota = PER_SECOND_LIMIT
-        self._seen = 0
+        self._successes = 0  # of this second
+        self._due = 0  # which of them is the next to be logged, beyond the quota; 0 before that
         self._errors = 0
         self._left_out = 0
 
     def wants(self, now_ns: int) -> bool:
         """Whether the success that was just answered is to be logged. To be asked once for each. Cost: 0.1 µs."""
-        if now_ns >= self._second_end:
-            self._turn(now_ns)
-        self._seen += 1
-        if self._seen <= self._quota:
-            return True
-        self._credit += self._share
-        if self._credit < _SHARE_UNIT:
+        self._successes += 1
+        if self._successes < self._due and now_ns < self._second_end:
             return False
-        self._credit -= _SHARE_UNIT
-        return True
+        return self._decide(now_ns)
 
     def record(
         self,
@@ -110,10 +106,28 @@ class AccessLog:
         """Say what was left out so far. To be called once, when the server stops."""
         self._report_left_out()
 
+    def _decide(self, now_ns: int) -> bool:
+        if now_ns >= self._second_end:
+            self._successes -= 1
+            self._turn(now_ns)
+            self._successes += 1
+        if self._successes + self._errors <= self._quota:
+            return True
+        if not self._due:
+            self._due = self._successes - 1 + self._until_next()
+        if self._successes < self._due:
+            return False
+        self._credit += (self._until_next() * self._share) - _SHARE_UNIT
+        self._due = self._successes + self._until_next()
+        return True
+
+    def _until_next(self) -> int:
+        """After how many successes more the next one is to be logged."""
+        return -(-(_SHARE_UNIT - self._credit) // self._share) if self._share else _NEVER
+
     def _wants_error(self, now_ns: int) -> bool:
         if now_ns >= self._second_end:
             self._turn(now_ns)
-        self._seen += 1
         self._errors += 1
         if self._errors <= PER_SECOND_LIMIT:
             return True
@@ -123,10 +137,12 @@ class AccessLog:
     def _turn(self, now_ns: int) -> None:
         """Begin the second that holds `now_ns`, knowing how busy the one before it was."""
         idle_ns = now_ns - self._second_end
-        was_light = idle_ns >= _SECOND_NS or self._seen <= PER_SECOND_LIMIT
+        was_light = idle_ns >= _SECOND_NS or self._successes + self._errors <= PER_SECOND_LIMIT
         self._quota = PER_SECOND_LIMIT if was_light else 0
         self._second_end = now_ns - idle_ns % _SECOND_NS + _SECOND_NS
-        self._seen = 0
+        if self._due:  # those that have been passed over count towards the next one
+            self._credit += (self._until_next() - (self._due - self._successes)) * self._share
+        self._successes = self._due = 0
         self._errors = 0
         self._report_left_out()
 

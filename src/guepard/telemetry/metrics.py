@@ -90,6 +90,14 @@ class MetricsSnapshot(NamedTuple):
     pools: tuple[PoolSample, ...]
 
 
+class RouteCalls(dict[int | str, LatencyHistogram]):
+    """The durations of answered HTTP requests, or gRPC calls, by status or code. Cost: a look-up and an append."""
+
+    def __missing__(self, code: int | str) -> LatencyHistogram:
+        histogram = self[code] = LatencyHistogram()
+        return histogram
+
+
 class MetricsRegistry:
     """Holds what is exposed. `routes` are the router's templates and gRPC's methods; all else counts as "unmatched"."""
 
@@ -98,7 +106,7 @@ class MetricsRegistry:
         self._routes = set(routes)
         self._server = server
         self._models: dict[tuple[str, str], tuple[ModelStatistics, ModelGauges]] = {}
-        self._calls: dict[tuple[str, int | str], LatencyHistogram] = {}
+        self._calls: dict[str, RouteCalls] = {}
 
     def expose_routes(self, routes: Iterable[str]) -> None:
         """Count calls of these, too, under their own names."""
@@ -112,12 +120,13 @@ class MetricsRegistry:
         """Take all series of a model version out of the exposition. Does nothing for an unknown one."""
         self._models.pop((name, version), None)
 
-    def record_call(self, route: str, code: int | str, duration_ns: int) -> None:
-        """Count one answered HTTP request, or gRPC call. Cost: two look-ups and a list append."""
-        histogram = self._calls.get((route, code))
-        if histogram is None:
-            histogram = self._call_histogram(route if route in self._routes else UNMATCHED, code)
-        histogram.append(duration_ns)
+    def calls(self, route: str) -> "RouteCalls":
+        """Where the calls of `route` are counted."""
+        name = route if route in self._routes else UNMATCHED
+        calls = self._calls.get(name)
+        if calls is None:
+            calls = self._calls[name] = RouteCalls()
+        return calls
 
     def snapshot(self) -> MetricsSnapshot:
         return MetricsSnapshot(
@@ -137,7 +146,9 @@ class MetricsRegistry:
                 for (name, version), (statistics, gauges) in self._models.items()
             ),
             calls=tuple(
-                CallSample(route, code, histogram.snapshot()) for (route, code), histogram in self._calls.items()
+                CallSample(route, code, histogram.snapshot())
+                for route, calls in self._calls.items()
+                for code, histogram in calls.items()
             ),
             grpc_calls=self._server.grpc_calls(),
             http_connections=self._server.http_connections(),
@@ -155,11 +166,6 @@ class MetricsRegistry:
         from guepard.telemetry.exposition import encode
 
         return encode(self.snapshot(), accept)
-
-    def _call_histogram(self, route: str, code: int | str) -> LatencyHistogram:
-        if (route, code) not in self._calls:
-            self._calls[route, code] = LatencyHistogram()
-        return self._calls[route, code]
 
 
 def prepare() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from guepard.batching.dynamic_batcher import Batch
 from guepard.batching.split import split
 from guepard.core.errors import QueueFull
 from guepard.core.reasons import ReleaseReason
@@ -112,6 +113,32 @@ class TestLoneRequests:
         assert room.sizes == [1] * 15 + [2]
         room.arrive()
         assert room.sizes == [1] * 15 + [2]
+
+    def test_what_comes_while_one_is_released_goes_after_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        room = WaitingRoom(inline=True)
+        room.expect_lone_requests()
+        before, release = len(room.sizes), room.batcher._release
+        followers = [arriving(rows=rows) for rows in (2, 3)]
+
+        def release_while_others_come(batch: Batch) -> None:
+            while followers:
+                room.batcher.enqueue(followers.pop(0))
+            release(batch)
+
+        monkeypatch.setattr(room.batcher, "_release", release_while_others_come)
+        room.arrive()
+        assert room.sizes[before:] == [1, 5]
+
+    def test_one_that_finds_no_room_beside_those_that_execute_waits(self) -> None:
+        room = WaitingRoom(instances=2, max_concurrency=1)
+        room.expect_lone_requests()
+        while room.running:
+            room.free()
+        before = len(room.sizes)
+        room.arrive(2)
+        assert room.sizes[before:] == [1]
+        room.free()
+        assert room.sizes[before:] == [1, 1]
 
 
 class TestDelay:

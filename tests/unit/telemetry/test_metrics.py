@@ -111,9 +111,9 @@ def test_tokens_are_exposed_for_models_with_padding_alone(registry: MetricsRegis
 
 
 def test_server_and_process_are_exposed(registry: MetricsRegistry) -> None:
-    registry.record_call(ROUTE, 200, 30_000_000)
-    registry.record_call(ROUTE, 200, 60_000_000)
-    registry.record_call(ROUTE, 503, 1_000)
+    registry.calls(ROUTE)[200].append(30_000_000)
+    registry.calls(ROUTE)[200].append(60_000_000)
+    registry.calls(ROUTE)[503].append(1_000)
     found = samples(families(registry))
 
     assert value(found, "api_request_duration_seconds_sum", route=ROUTE, code="200") == pytest.approx(0.09)
@@ -149,8 +149,8 @@ def test_the_series_of_a_removed_model_vanish(registry: MetricsRegistry) -> None
 
 def test_random_routes_add_one_series_only(registry: MetricsRegistry) -> None:
     for n in range(5_000):
-        registry.record_call(f"/random/{n}", 404, 1_000)
-    registry.record_call(UNMATCHED, 404, 1_000)
+        registry.calls(f"/random/{n}")[404].append(1_000)
+    registry.calls(UNMATCHED)[404].append(1_000)
     found = samples(families(registry))
     routes = {dict(labels)["route"] for _, labels in found if "route" in dict(labels)}
     assert routes == {UNMATCHED}
@@ -190,7 +190,7 @@ def test_prometheus_text_is_written_for_everyone_else(registry: MetricsRegistry,
 
 def test_the_reference_page_names_exactly_the_families_that_exist(registry: MetricsRegistry) -> None:
     add_model(registry)
-    registry.record_call(ROUTE, 200, 1)
+    registry.calls(ROUTE)[200].append(1)
     listed = re.findall(r"^\| `(\w+)` \| (\w+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
     exposed = re.findall(r"^# TYPE (\w+) (\w+)$", registry.render()[0].decode(), re.MULTILINE)
     assert sorted(listed) == sorted(exposed)

@@ -297,7 +297,7 @@ class _Record:
         now = monotonic_ns()
         code = "OK" if error is None else self._context.statuses.grpc(error)
         request = call.release() if call is not None else None
-        self._context.metrics.record_call(self._label, code, now - self.started)
+        self._context.metrics.calls(self._label)[code].append(now - self.started)
         if error is None and not self._context.access_log.wants(now):
             return
         self._context.access_log.record(

@@ -33,6 +33,7 @@ from guepard.server.http.response_writer import LENGTH_LINES, STATUS_LINES
 from guepard.server.inference_exchange import refuse_beyond
 from guepard.server.request_id import new_request_id
 from guepard.server.single_response import SingleResponse
+from guepard.telemetry.metrics import RouteCalls
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
     """The protocol object of one connection. Also the exchange, and the response sender, of its current request."""
 
     __slots__ = (
+        "_admission",
         "_advancing",
         "_ahead",
         "_backlog",
@@ -73,6 +75,7 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
     def __init__(self, context: HttpContext) -> None:
         super().__init__()
         self._context = context
+        self._admission = context.admission
         self._heads = context.heads
         self._reader = MessageReader(context, self._take, self._send_continue)
         self._transport: asyncio.Transport | None = None
@@ -89,7 +92,7 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
         self._ahead = Ahead()
         self._advancing = False
         # The connection.
-        self._quiet = True  # nothing is being read, answered or waiting
+        self._quiet = True  # beside the request being answered nothing goes on: nothing is read, waits or ends
         self._since = monotonic_ns()
         self._closing = False
         self._lingering = False
@@ -105,14 +108,14 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
             self._close()
 
     def data_received(self, data: bytes) -> None:
-        if self._quiet:
+        if self._quiet and not self._busy:
             start = data.find(HEAD_END) + 4
             head = self._heads.get(data[:start])
             if head is not None:
                 length = head.content_length
                 try:
                     if len(data) - start == length:
-                        self._context.admission.acquire(length)
+                        self._admission.acquire(length)
                         body = data[start:] if length < _VIEW_FROM else memoryview(data)[start:]
                         self._begin(head, body, monotonic_ns(), length)
                         return
@@ -134,6 +137,7 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
         Or it has closed its socket, which looks the same until something is sent to it: see `_probe`.
         """
         self._eof = True
+        self._quiet = False
         self._probe()
         return self._busy or bool(self._ahead)
 
@@ -141,10 +145,10 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
         context = self._context
         context.forget(self)
         self._transport = None
-        context.admission.release(self._permit)
+        self._admission.release(self._permit)
         self._permit = 0
         self._backlog.end()
-        self._ahead.drop(context.admission)
+        self._ahead.drop(self._admission)
         self._reader.drop()
         self._reader.deaf = True
         request, self._request = self._request, None
@@ -159,6 +163,7 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client does not read what it has asked for, and gets no further answers until it does."""
+        self._quiet = False
         self._backlog.begin(self._unread, monotonic_ns())
 
     def resume_writing(self) -> None:
@@ -194,7 +199,7 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
     def _take(self, message: Message) -> None:
         """The reader has a message: answer it now, or after those before it."""
         if self._closing:
-            self._context.admission.release(message.permit)
+            self._admission.release(message.permit)
             return
         if not self._busy and not self._ahead and not self._backlog.since:
             self._open(message)
@@ -215,7 +220,6 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
         self.fail_with(message.refusal)
 
     def _begin(self, head: RequestHead, body: Buffer, started: int, permit: int) -> None:
-        self._quiet = False
         self._busy = True
         self._head = head
         self._started = started
@@ -233,7 +237,8 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
         """Note whether the connection is quiet now, so that a message may be taken up without the reader."""
         if not self._busy and not self._ahead:
             reader = self._reader
-            self._quiet = not (self._backlog.since or reader.incoming or reader.head_bytes or reader.deaf)
+            waits = self._backlog.since or reader.incoming or reader.head_bytes
+            self._quiet = not (waits or reader.deaf or self._eof or self._context.draining)
 
     def _advance(self) -> None:
         """Take up what was sent ahead, unless the client does not read what it has asked for."""
@@ -248,7 +253,7 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
     # Answering: Exchange, ResponseSender and Outlet
 
     def admit(self, size: int) -> None:
-        self._context.admission.acquire(size, held=self._permit)
+        self._admission.acquire(size, held=self._permit)
         self._permit += size
 
     def wait_for(self, work: Work) -> None:
@@ -299,9 +304,12 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
         if transport is None:
             return
         head = self._head
-        length = 0
-        for part in body:
-            length += len(part)
+        length = sum(map(len, body))
+        if length < head.plain_below and self._quiet and error is None:  # nearly all answers
+            context = self._context
+            transport.write(b"".join((STATUS_LINES[status], context.date.line, headers, LENGTH_LINES[length], *body)))
+            self._done(status, length, None)
+            return
         if length >= head.coded_from:
             coded = answer_coding.apply(head, headers, body, length)
             if coded is None:
@@ -322,8 +330,6 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
         """The head of an answer, to be joined. `framing` is its last header line, and the empty line."""
         head, context = self._head, self._context
         ends = self._eof or context.draining or self._reader.deaf
-        if head.is_plain and not ends and error is None:
-            return STATUS_LINES[status], context.date.line, headers, framing
         own = b""
         if not head.keep_alive or (ends and not self._ahead):
             self._closing = True
@@ -366,26 +372,31 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
         head = self._head
         now = monotonic_ns()
         started = self._started
-        context.metrics.record_call(head.endpoint.label, status, now - started)
+        calls = head.calls or self._calls_of(head)
+        calls[status].append(now - started)
         if error is not None or context.access_log.wants(now):
             request, request_id, self._request_id = self._request, self._request_id, None
             log_exchange(
                 context, head, status, now, started, bytes_out, request_id=request_id, request=request, error=error
             )
-        context.admission.release(self._permit)
+        self._admission.release(self._permit)
         self._permit = 0
         self._request = None
         self._busy = False
         self._since = now
         if self._closing:
-            self._ahead.drop(context.admission)
+            self._ahead.drop(self._admission)
             self._close()
         elif self._ahead:
             self._advance()
-        else:
+        elif not self._quiet:
             self._settle()
             if not self._quiet and self._reader.awaits_leave:
                 self._send_continue()
+
+    def _calls_of(self, head: RequestHead) -> RouteCalls:
+        head.calls = self._context.metrics.calls(head.endpoint.label)
+        return head.calls
 
     # The end
 
@@ -403,6 +414,7 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
 
     def drain(self) -> None:
         """Close now if nothing is being received or answered, else with the last answer."""
+        self._quiet = False
         if not self._busy and not self._ahead and self._reader.incoming is None:
             self._close()
 

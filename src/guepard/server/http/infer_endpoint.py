@@ -42,23 +42,52 @@ class Codec(Protocol):
         ...
 
 
+_KEPT_LENGTHS = 1_024
+
 CodecMaker = Callable[[ModelConfig], Codec]
+
+
+class _BinaryHeaders(dict[int, bytes]):
+    """The headers of an answer whose tensors follow so many bytes of JSON, by that number. Small ones are kept."""
+
+    def __init__(self, template: bytes, common: bytes) -> None:
+        super().__init__()
+        self._template = template
+        self._common = common
+
+    def __missing__(self, json_length: int) -> bytes:
+        headers = self._template % (self._common, json_length)
+        if json_length < _KEPT_LENGTHS:
+            self[json_length] = headers
+        return headers
+
+
+class _Answers:
+    """How the answers of one model version are written: its codec, and their headers for each kind of body."""
+
+    __slots__ = ("binary_headers", "codec", "headers", "json_headers")
+
+    def __init__(self, codec: Codec, binary_template: bytes) -> None:
+        self.codec = codec
+        self.headers = version_header(codec.config)
+        self.json_headers = JSON_TYPE + self.headers
+        self.binary_headers = _BinaryHeaders(binary_template, self.headers)
 
 
 class Target:
     """A model version that requests of one path go to, looked up again whenever the table of models has changed."""
 
-    __slots__ = ("codec", "generation", "headers", "make_codec", "served")
+    __slots__ = ("_answers_of", "answers", "codec", "generation", "served")
 
-    def __init__(self, make_codec: CodecMaker, served: ServedModel, generation: int) -> None:
-        self.make_codec = make_codec
+    def __init__(self, answers_of: Callable[[ModelConfig], _Answers], served: ServedModel, generation: int) -> None:
+        self._answers_of = answers_of
         self.aim(served, generation)
 
     def aim(self, served: ServedModel, generation: int) -> None:
         self.served = served
         self.generation = generation
-        self.codec = self.make_codec(served.config)
-        self.headers = _headers(served.config)
+        self.answers = self._answers_of(served.config)
+        self.codec = self.answers.codec
 
 
 class _Note(NamedTuple):
@@ -72,12 +101,6 @@ class _Note(NamedTuple):
 
 def version_header(config: ModelConfig) -> bytes:
     return b"guepard-model-version: %b\r\n" % config.version.encode()
-
-
-def _headers(config: ModelConfig) -> tuple[bytes, bytes]:
-    """What every answer has, and the same with the type of one in JSON alone."""
-    version = version_header(config)
-    return version, JSON_TYPE + version
 
 
 class _LargeAnswer(Pieces):
@@ -133,7 +156,7 @@ class InferEndpoint:
         target = self._targets.get((name, version, label))
         if target is None:
             # Only what exists gets here, so the table is bounded by the models there are.
-            target = self._targets[name, version, label] = Target(self._make_codec, served, self._data_plane.generation)
+            target = self._targets[name, version, label] = Target(self._answers_of, served, self._data_plane.generation)
         head.note = _Note(
             target,
             _header_length(head),
@@ -166,16 +189,18 @@ class InferEndpoint:
     def write(
         self, head: RequestHead, request: InferenceRequest, response: InferenceResponse
     ) -> tuple[bytes, Body | Pieces]:
-        target: Target = head.note.target
-        codec, (headers, json_headers) = target.codec, target.headers
-        if response.config is not codec.config:  # answered by a version that has been replaced since
-            codec, (headers, json_headers) = self._make_codec(response.config), _headers(response.config)
-        json_length, body = codec.encode(request, response)
+        answers: _Answers = head.note.target.answers
+        if response.config is not answers.codec.config:  # answered by a version that has been replaced since
+            answers = self._answers_of(response.config)
+        json_length, body = answers.codec.encode(request, response)
         if isinstance(body, LargeJson):
-            return with_server_timing(headers, request), _LargeAnswer(body, self.binary_headers)
+            return with_server_timing(answers.headers, request), _LargeAnswer(body, self.binary_headers)
         if json_length is None:
-            return with_server_timing(json_headers, request), body
-        return with_server_timing(self.binary_headers % (headers, json_length), request), body
+            return with_server_timing(answers.json_headers, request), body
+        return with_server_timing(answers.binary_headers[json_length], request), body
+
+    def _answers_of(self, config: ModelConfig) -> _Answers:
+        return _Answers(self._make_codec(config), self.binary_headers)
 
     def _served(self, target: Target, head: RequestHead) -> ServedModel:
         """Whoever serves the model now. Raises: NotFound, NotReady."""

@@ -5,6 +5,8 @@ from urllib.parse import unquote
 
 from guepard.core.errors import InputError
 from guepard.protocols.accept_encoding import negotiate
+from guepard.server.http.response_writer import JOIN_LIMIT
+from guepard.telemetry.metrics import RouteCalls
 
 if TYPE_CHECKING:
     from guepard.server.http.endpoint import Endpoint
@@ -18,6 +20,7 @@ class RequestHead:
     """Method, target and headers. Names of `headers` are lower-case; repeated ones are joined by a comma."""
 
     __slots__ = (
+        "calls",
         "coded_from",
         "coding",
         "content_length",
@@ -32,6 +35,7 @@ class RequestHead:
         "note",
         "params",
         "path",
+        "plain_below",
         "query",
         "request_id",
         "target",
@@ -61,6 +65,9 @@ class RequestHead:
         self.is_plain = keep_alive and version == "1.1" and not self.is_head and not self.request_id
         # How answers are coded, and from how many bytes on.
         self.coding, self.coded_from = negotiate(self.headers.get(b"accept-encoding"))
+        # Below so many bytes answers go out in one piece, with nothing special about them.
+        self.plain_below = min(self.coded_from, JOIN_LIMIT) if self.is_plain else 0
+        self.calls: RouteCalls | None = None  # where the durations of such requests are counted
         self.endpoint: Endpoint
         self.params: dict[str, str] = {}  # what the route's template names
         self.note: Any = None  # whatever the endpoint worked out from this head
