@@ -3,8 +3,11 @@
 Source: microsoft/onnxruntime#29510, thread pools sized by the host and not by the CPU quota.
 """
 
+import json
 import re
 import time
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,8 @@ from tests.services.callers import Call, SteadyLoad, call_together, one_input
 from tests.services.limited_cpus import cpu_quota, runnable_threads
 from tests.services.onnx_models import write_model
 from tests.services.waiting import wait_until
+
+PYTHON_MODELS = Path(__file__).parent.parent / "services" / "process_models.py"
 
 NUMBER = one_input("FP32", [1.0])
 LOOKS = 100
@@ -101,3 +106,38 @@ def test_a_deadline_frees_the_instance_long_before_the_run_would_have_ended(serv
     assert time.monotonic() - start < 0.1 + whole.seconds / 2
     assert 'guepard_inference_terminations_total{model="long",version="1"} 1.0' in server.metrics()
     assert call_together(server, [Call("long", NUMBER)])[0].data == [1.0]
+
+
+def test_models_that_hang_do_not_stop_others_that_take_long(serve: Serve, slow: Path) -> None:
+    """One of them has the only CPU's permit; the other, in Python, has let go of the interpreter."""
+    endless = write_model(slow.parent / "endless.onnx", onnx_models.endless())
+    (slow.parent / "hanging.yaml").write_text(
+        f"""
+models:
+  - {{name: endless, path: {endless}}}
+  - {{name: sleeps, path: '{PYTHON_MODELS}:Faulty', trust: true, instance_group: {{execution: thread}}}}
+  - {{name: slow, path: {slow}}}
+server: {{cpus: 1}}
+"""
+    )
+    server = serve("--config", slow.parent / "hanging.yaml")
+    assert "1 x thread" in server.wait_for_record("model endless version")["message"]
+    hanging = {
+        "endless": one_input("INT64", [1], [1]),
+        "sleeps": one_input("INT32", [1], parameters={"do": "sleep", "seconds": 8}),
+    }
+    with closing(HTTPConnection(server.address)) as first, closing(HTTPConnection(server.address)) as second:
+        for connection, (name, body) in zip((first, second), hanging.items(), strict=True):
+            connection.request("POST", f"/v2/models/{name}/infer", json.dumps(body))
+            wait_until(lambda name=name: is_executing(server, name))  # type: ignore[misc]
+        replies = [call_together(server, [Call("slow", NUMBER)])[0] for _ in range(3)]
+    assert [reply.data for reply in replies] == [[1.0]] * 3
+    assert replies[0].seconds < 20
+    assert replies[-1].seconds < 3  # what has been seen to hang is not waited for again
+    assert "an execution of model endless has not ended after" in server.log_text()
+    wait_until(lambda: not is_executing(server, "endless"))
+    assert server.infer("endless", one_input("INT64", [0], [1])).json["outputs"][0]["data"] == [0]
+
+
+def is_executing(server: RunningServer, name: str) -> bool:
+    return f'guepard_executing_requests{{model="{name}",version="1"}} 1.0' in server.metrics()

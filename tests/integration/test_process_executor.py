@@ -156,10 +156,10 @@ class TestLoss:
         executor = start("Faulty")
         assert executor.timeout_ns == 5_000_000_000
         for _ in range(10):
-            executor._remember(2_000_000_000)
+            executor._patience.remember(2_000_000_000)
         assert executor.timeout_ns == pytest.approx(10_000_000_000, rel=0.01)
         for _ in range(300):
-            executor._remember(1_000_000)
+            executor._patience.remember(1_000_000)
         assert executor.timeout_ns == 5_000_000_000
         assert start("Faulty", timeout_ns=123).timeout_ns == 123
 

@@ -252,6 +252,33 @@ def slow(steps: int = 2, size: int = 512) -> bytes:
     return build(nodes, [tensor("x", "FP32", ["n", 1])], [tensor("y", "FP32", ["n", 1])], weights)
 
 
+def endless(size: int = 640) -> bytes:
+    """y = x, INT64 [1]: for 0 after one product of size × size matrices, about 10 ms, and for others after billions."""
+    body = helper.make_graph(
+        [helper.make_node("MatMul", ["before", "eye"], ["after"]), helper.make_node("Identity", ["go"], ["on"])],
+        "body",
+        [tensor("i", "INT64", []), tensor("go", "BOOL", []), tensor("before", "FP32", [size, size])],
+        [tensor("on", "BOOL", []), tensor("after", "FP32", [size, size])],
+    )
+    nodes = [
+        helper.make_node("Mul", ["x", "many"], ["more"]),
+        helper.make_node("Add", ["more", "one"], ["rounds"]),
+        helper.make_node("Squeeze", ["rounds"], ["trips"]),
+        helper.make_node("Loop", ["trips", "", "eye"], ["product"], body=body),
+        helper.make_node("ReduceSum", ["product"], ["trace"], keepdims=0),
+        helper.make_node("Cast", ["trace"], ["whole"], to=ONNX_TYPES["INT64"]),
+        helper.make_node("Sub", ["whole", "size"], ["nothing"]),
+        helper.make_node("Add", ["x", "nothing"], ["y"]),
+    ]
+    weights = {
+        "eye": np.eye(size, dtype=np.float32),
+        "many": np.array([10**12]),
+        "one": np.array([1]),
+        "size": np.array(size),
+    }
+    return build(nodes, [tensor("x", "INT64", [1])], [tensor("y", "INT64", [1])], weights)
+
+
 def bulky(width: int = 1_000_000) -> bytes:
     """y = the sum of `width` numbers near x, which takes 4 bytes for each of them while it runs."""
     nodes = [

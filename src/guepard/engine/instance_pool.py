@@ -7,8 +7,9 @@ from guepard.batching.dynamic_batcher import Batch
 from guepard.core.buffers import BufferPool
 from guepard.core.model_config import ModelConfig
 from guepard.core.reasons import LossReason
-from guepard.engine.cpu_permits import CpuPermits
+from guepard.engine.cpu_permits import CpuPermits, CpuShare
 from guepard.engine.instance import InlineInstance, Instance, InstanceOwner, ThreadInstance
+from guepard.engine.patience import Patience
 from guepard.engine.processes.executor import ProcessExecutor
 from guepard.engine.processes.instance import ProcessInstance
 from guepard.engine.warmup import warm_up
@@ -37,18 +38,20 @@ class InstancePool:
         self._owner = owner
         self._post = post
         self._permits = permits or CpuPermits(1)
-        self._share = self._permits.share(cpus) if cpus else None
+        self._cpus = cpus
+        self._patience = Patience()
         self._buffers = buffers
         self._idle: list[Instance] = [self._instance(executor, number) for number, executor in enumerate(executors)]
         self._instances: tuple[Instance, ...] = tuple(self._idle)
         self._ailing: dict[Instance, str] = {}  # instances that are being mended, and what is known of why they are not
         # One more, on which a batch runs in place of an idle one: it is never busy together with another.
         self._wide = None if wide is None else ThreadInstance(wide, config, owner, post, len(self._instances))
+        self._all_cpus = self._share(self._permits.count)
         self._wide_batch: Batch | None = None
 
     def take(self, batch: Batch) -> Instance:
         """The instance that is to run `batch`. One must be free."""
-        if batch.wide and self._wide is not None and self._permits.try_acquire(self._permits.count):
+        if batch.wide and self._wide is not None and self._all_cpus.try_enter():
             self._wide_batch = batch
             return self._wide
         return self._idle.pop()
@@ -61,7 +64,7 @@ class InstancePool:
         """`batch` is over. False when the instance is not free, but has to be mended, which begins then."""
         if batch is self._wide_batch:
             self._wide_batch = None
-            self._permits.release(self._permits.count)
+            self._all_cpus.leave()
             return True
         if instance.is_fit:
             self._idle.append(instance)
@@ -140,7 +143,11 @@ class InstancePool:
             return InlineInstance(executor, self._config, self._owner, self._buffers)
         if isinstance(executor, ProcessExecutor):
             return ProcessInstance(executor, self._config, self._owner, self._post, number, self._prepare)
-        return ThreadInstance(executor, self._config, self._owner, self._post, number, self._share, self._buffers)
+        share = self._share(self._cpus) if self._cpus else None
+        return ThreadInstance(executor, self._config, self._owner, self._post, number, share, self._buffers)
+
+    def _share(self, cpus: int) -> CpuShare:
+        return self._permits.share(cpus, self._patience, self._config.name)
 
     def _prepare(self, executor: ProcessExecutor) -> None:
         warm_up(self._config.name, executor, executor.description, 1)

@@ -69,11 +69,11 @@ class TestOneModel:
         stage = Stage(instances=2, wide=FakeExecutor(fail), permits=permits, wide_rows=8)
         request = stage.send(1.0)
         stage.clock.turn()
-        assert not permits.try_acquire(1)
+        assert not permits.share(1).try_enter()
         stage.deliver()
         assert stage.successes == 0
         assert request.is_released
-        assert permits.try_acquire(2)
+        assert permits.share(2).try_enter()
         asyncio.run(stage.served.close())
 
     def test_without_a_wide_executor_nothing_is_wide(self) -> None:
@@ -144,6 +144,6 @@ class TestSeveralModels:
         assert [values(request) for request in requests] == [[2.0]] * len(requests)
         assert most[0] == 1
         assert sum(stage.served.statistics.read().wide for stage in stages) > 10
-        assert permits.try_acquire(2)
+        assert permits.share(2).try_enter()
         for stage in stages:
             asyncio.run(stage.served.close())

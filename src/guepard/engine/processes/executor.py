@@ -14,6 +14,7 @@ from guepard.core.reasons import LossReason
 from guepard.core.request import InferenceRequest
 from guepard.core.response import NOBODY
 from guepard.core.tensor import Array
+from guepard.engine.patience import LEAST_NS, Patience
 from guepard.engine.processes.carrier import Carrier, view_array
 from guepard.engine.processes.log_bridge import RemoteError
 from guepard.engine.processes.worker_process import WorkerProcess
@@ -31,11 +32,7 @@ _HELD_LIMIT_BYTES = 2**26
 """Of outputs that callers still look at in the process's memory; beyond, outputs are copied, so that a slow client
 never keeps an instance from its memory."""
 
-_MIN_TIMEOUT_NS = 5 * SECOND
 _WARMUP_TIMEOUT_NS = 60 * SECOND  # nobody waits, and what it takes is yet to be learned
-_TIMEOUT_FACTOR = 5
-_REMEMBERED = 256
-_PERCENTILE = 99
 
 _ERRORS: dict[str, type[GuepardError]] = {
     ErrorCode.MODEL_ERROR.value: ModelError,
@@ -69,8 +66,7 @@ class ProcessExecutor:
         self._backend = backend
         self._timeout_ns = timeout_ns
         self._memory_limit_bytes = memory_limit_bytes
-        self._durations: deque[int] = deque(maxlen=_REMEMBERED)
-        self._patience_ns = _MIN_TIMEOUT_NS
+        self._patience = Patience()
         self._is_closed = False
         self._starting: WorkerProcess | None = None
         self._begin()
@@ -258,14 +254,7 @@ class ProcessExecutor:
     @property
     def timeout_ns(self) -> int:
         """How long a batch may take: as configured, or the larger of 5 s and 5 times the 99th percentile."""
-        return self._timeout_ns or self._patience_ns
-
-    def _remember(self, duration_ns: int) -> None:
-        """Cost: nothing worth a word while batches are so short that the percentile cannot matter."""
-        self._durations.append(duration_ns)
-        if duration_ns * _TIMEOUT_FACTOR > _MIN_TIMEOUT_NS or self._patience_ns > _MIN_TIMEOUT_NS:
-            percentile_ns = int(np.percentile(self._durations, _PERCENTILE))
-            self._patience_ns = max(_MIN_TIMEOUT_NS, _TIMEOUT_FACTOR * percentile_ns)
+        return self._timeout_ns or self._patience.ns
 
     def _tell(self, frame: Execute | More | Stop) -> None:
         try:
@@ -285,11 +274,11 @@ class ProcessExecutor:
             duration_ns = worker.rest()
             lost = worker.lost()
             if worker.loss is LossReason.HUNG:  # one that was too slow makes us more patient, but not without end
-                self._remember(min(duration_ns, _MIN_TIMEOUT_NS))
+                self._patience.remember(min(duration_ns, LEAST_NS))
             raise lost from None
         except BadFrame as error:
             raise self._garbled(str(error)) from None
-        self._remember(worker.rest())
+        self._patience.remember(worker.rest())
         if isinstance(answer, Failed):
             raise self._failure(answer)
         return answer
