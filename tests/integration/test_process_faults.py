@@ -5,8 +5,10 @@ PR#532 (all workers dead, health said OK).
 """
 
 import os
+import re
 import signal
 from collections.abc import Iterator
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -237,8 +239,10 @@ def test_batches_that_all_kill(server: RunningServer) -> None:
         answer = do(server, "ends", "kill")
         statuses.append(answer.status)
         assert answer.status in (500, 503)
-    assert "retry-after" in answer.headers
-    assert "the next one starts in" in answer.json["error"]
+    pause = re.search(r"; the next process starts in (\S+) s$", answer.json["error"])
+    assert pause is not None
+    assert answer.json["retry_after_ms"] == pytest.approx(max(1_000, 1_000 * float(pause[1])), rel=0.01)
+    assert int(answer.headers["retry-after"]) == ceil(answer.json["retry_after_ms"] / 1_000)
     assert restarts(server, "ends", "exited") - before <= 10
     assert not is_ready(server, "ends")
     assert not is_ready(server)

@@ -76,6 +76,11 @@ class Instance(ABC):
         """Whether it can execute. One that cannot is to `mend`."""
         return True
 
+    @property
+    def pause_ns(self) -> int:
+        """How long one that is being mended pauses before its next attempt."""
+        return 0
+
     @abstractmethod
     def start(self, batch: Batch) -> None: ...
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from guepard.backends.base import Executor
 from guepard.batching.dynamic_batcher import Batch
 from guepard.core.buffers import BufferPool
-from guepard.core.model_config import ModelConfig
+from guepard.core.model_config import SECOND, ModelConfig
 from guepard.core.reasons import LossReason
 from guepard.engine.cpu_permits import CpuPermits, CpuShare
 from guepard.engine.instance import InlineInstance, Instance, InstanceOwner, ThreadInstance
@@ -13,6 +13,9 @@ from guepard.engine.patience import Patience
 from guepard.engine.processes.executor import ProcessExecutor
 from guepard.engine.processes.instance import ProcessInstance
 from guepard.engine.warmup import warm_up
+
+_MS_NS = 1_000_000
+_RETRY_AFTER_MS = 1_000  # for what takes no pause
 
 
 class InstancePool:
@@ -98,7 +101,17 @@ class InstancePool:
         """Why no instance runs; None when one does."""
         if not self._has_none:
             return None
-        return next(filter(None, self._ailing.values()), "its process was lost and another is being started")
+        instance = self._next
+        reason = self._ailing[instance]
+        if not reason:
+            return "its process was lost and another is being started"
+        pause_ns = instance.pause_ns
+        return f"{reason}; the next process starts in {pause_ns / SECOND:.3g} s" if pause_ns else reason
+
+    @property
+    def retry_after_ms(self) -> int:
+        """When an instance may run again; for when none does."""
+        return max(_RETRY_AFTER_MS, -(-self._next.pause_ns // _MS_NS)) if self._ailing else _RETRY_AFTER_MS
 
     @property
     def processes(self) -> list[ProcessExecutor]:
@@ -133,6 +146,11 @@ class InstancePool:
     @property
     def _has_none(self) -> bool:
         return len(self._ailing) == len(self._instances) > 0
+
+    @property
+    def _next(self) -> Instance:
+        """Of those that are being mended the one that tries next; of equals one of which more is known."""
+        return min(self._ailing, key=lambda instance: (instance.pause_ns, not self._ailing[instance]))
 
     def _mend(self, instance: Instance) -> None:
         self._ailing[instance] = ""

@@ -297,7 +297,8 @@ class ServedModel:
         name = self.config.name
         if self._is_closed:
             return NotReady(f"model {name!r} is being unloaded", retry_after_ms=1_000)
-        return NotReady(f"model {name!r} has no instance that runs: {self.obstacle}", retry_after_ms=1_000)
+        reason = f"model {name!r} has no instance that runs: {self.obstacle}"
+        return NotReady(reason, retry_after_ms=self._pool.retry_after_ms)
 
     # Requests that end without a result
 

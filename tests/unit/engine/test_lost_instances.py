@@ -20,6 +20,11 @@ class FakeInstance(Instance):
         self.batch: Batch | None = None
         self.fit = True
         self.mends = 0
+        self.pause = 0
+
+    @property
+    def pause_ns(self) -> int:
+        return self.pause
 
     @property
     def is_fit(self) -> bool:
@@ -139,6 +144,31 @@ def test_with_none_that_runs_whoever_waits_or_comes_is_told() -> None:
     request = ask(stage, 3)
     left.finish()
     assert sender_of(request).values == [6]
+
+
+def test_callers_are_told_when_the_next_instance_starts() -> None:
+    stage, (left, right) = stage_with(2)
+    left.pause, right.pause = 12 * SECOND, 2 * SECOND + 1
+    for instance in (left, right):
+        instance.lose()
+        instance.down()
+    error = sender_of(ask(stage, 1)).error
+    assert isinstance(error, NotReady)
+    assert error.message == "model 'm' has no instance that runs: there is no file; the next process starts in 2 s"
+    assert error.retry_after_ms == 2_001
+    right.pause = SECOND // 10
+    error = sender_of(ask(stage, 1)).error
+    assert isinstance(error, NotReady)
+    assert (error.message[-28:], error.retry_after_ms) == ("next process starts in 0.1 s", 1_000)
+
+
+def test_one_that_is_being_started_comes_before_one_that_pauses() -> None:
+    stage, (left, right) = stage_with(2)
+    left.pause = 12 * SECOND
+    left.lose()
+    left.down()
+    right.lose()
+    assert stage.served.obstacle == "its process was lost and another is being started"
 
 
 def test_news_of_one_that_is_well_again_or_gone_change_nothing() -> None:

@@ -34,6 +34,7 @@ class ProcessInstance(ThreadInstance):
         self._number = number
         self._prepare = prepare
         self._pause_s = 0.0
+        self._pause_end = 0
         self._mended_at = monotonic_ns()
         self._stopping = threading.Event()
         executor.on_loss = self._lost
@@ -42,6 +43,10 @@ class ProcessInstance(ThreadInstance):
     @property
     def is_fit(self) -> bool:
         return not self._process.is_lost
+
+    @property
+    def pause_ns(self) -> int:
+        return max(0, self._pause_end - monotonic_ns())
 
     @property
     def process(self) -> ProcessExecutor:
@@ -68,6 +73,7 @@ class ProcessInstance(ThreadInstance):
         name, process = self._config.name, self._process
         if monotonic_ns() - self._mended_at > _CALM_NS:
             self._pause_s = 0.0
+        failure = ""
         while process.is_lost and not self._stopping.is_set():
             log.warning(
                 "model %s: the process of instance %d (pid %d) %s; starting another%s",
@@ -77,9 +83,9 @@ class ProcessInstance(ThreadInstance):
                 process.fate,
                 f" in {self._pause_s:g} s" if self._pause_s else "",
             )
-            if self._pause_s > _PATIENCE_S:
-                fate = f"its process {process.fate}, the next one starts in {self._pause_s:g} s"
-                self._tell(self._owner.instance_down, self, fate)
+            self._pause_end = monotonic_ns() + int(self._pause_s * SECOND)
+            if failure or self._pause_s > _PATIENCE_S:
+                self._tell(self._owner.instance_down, self, failure or f"its process {process.fate}")
             if self._stopping.wait(self._pause_s):
                 return
             self._pause_s = min(max(_FIRST_PAUSE_S, 2 * self._pause_s), _LONGEST_PAUSE_S)
@@ -87,8 +93,9 @@ class ProcessInstance(ThreadInstance):
                 process.mend()
             except LoadError as error:
                 log.error("model %s: instance %d has no process: %s", name, self._number, error)
-                self._tell(self._owner.instance_down, self, str(error))
+                failure = str(error)
                 continue
+            failure = ""
             try:
                 self._prepare(process)
             except GuepardError as error:  # as likely as not it was lost again

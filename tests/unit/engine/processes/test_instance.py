@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from guepard.core.errors import InstanceLost, LoadError
+from guepard.core.model_config import SECOND
 from guepard.engine.processes import instance as instance_module
 from guepard.engine.processes.instance import ProcessInstance
 from tests.unit.engine.configs import model_config
@@ -125,7 +126,29 @@ def test_pauses_double_and_long_ones_are_told(scene: Scene) -> None:
             told.append(news)
     assert scene.pauses == [0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30]
     assert len(told) == 7
-    assert told[0] == ("down", "its process was killed by SIGKILL, the next one starts in 1.6 s")
+    assert told[0] == ("down", "its process was killed by SIGKILL")
+
+
+def test_what_is_left_of_a_pause_is_known(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [10**12]
+    monkeypatch.setattr(instance_module, "monotonic_ns", lambda: now[0])
+    left: list[int] = []
+
+    def wait(pause_s: float) -> bool:
+        left.append(scene.instance.pause_ns)
+        now[0] += int(pause_s * SECOND) // 4
+        left.append(scene.instance.pause_ns)
+        now[0] += SECOND
+        return False
+
+    monkeypatch.setattr(scene, "wait", wait)
+    scene.process.failures = 1
+    assert scene.instance.pause_ns == 0
+    scene.lose()
+    assert scene.owner.next() == ("down", "there is no file")
+    assert scene.owner.next() == ("mended", "")
+    assert left == [0, 0, SECOND // 10, SECOND // 40 * 3]
+    assert scene.instance.pause_ns == 0
 
 
 def test_after_a_calm_time_they_begin_anew(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
