@@ -7,6 +7,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,10 @@ import pytest
 from numpy.typing import NDArray
 
 import guepard
+from guepard.embedding import local_model
+from guepard.engine.memory_watch import MemoryWatch
+from guepard.engine.served_model import ServedModel
+from tests.services.heavy_models import matmul_stack
 from tests.services.onnx_models import add, double, identity, two_outputs, write_model
 from tests.services.programs import Program, run
 from tests.services.waiting import wait_until
@@ -99,6 +104,40 @@ def gate() -> Iterator[guepard.LocalModel]:
 
 def entered() -> None:
     assert Gate.entered.acquire(timeout=30)
+
+
+def test_weights_are_kept_where_the_caller_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "theirs"))
+    monkeypatch.chdir(tmp_path)
+    file = write_model(tmp_path / "model.onnx", matmul_stack())
+    group = {"execution": "process", "count": 2}
+
+    def copies(**options: Any) -> list[str]:
+        """Where there are copies of the model's weights, once it has been loaded."""
+        with guepard.load(file, instance_group=group, **options) as model:
+            assert model.infer({"x": np.ones((1, 1024), np.float32)})["y"].shape == (1, 1024)
+        return [str(path.relative_to(tmp_path).parts[0]) for path in tmp_path.glob("**/weights.bin")]
+
+    assert copies(cache_dir="none") == []
+    assert copies(cache_dir=Path("mine")) == ["mine"]
+    assert sorted(copies()) == ["mine", "theirs"]
+    with pytest.raises(guepard.ConfigurationError, match="cache_dir: expected text, got 3"):
+        copies(cache_dir=3)
+
+
+def test_an_idle_model_gives_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Trimmed(Rows):
+        told = threading.Event()
+
+    sizes = iter(range(0, 2**62, 2**40))  # the process grows by much all the time
+    watch = partial(MemoryWatch, period_s=0.001, resident=lambda: next(sizes))
+    monkeypatch.setattr(local_model, "MemoryWatch", watch)
+    monkeypatch.setattr(ServedModel, "trim", lambda served: Trimmed.told.set())
+    with guepard.load(Trimmed, instance_group={"execution": "thread"}) as model:
+        for _ in range(2):
+            model.infer({"x": [[1]]})
+            Trimmed.told.clear()
+            assert Trimmed.told.wait(30)
 
 
 def test_an_onnx_file_in_four_lines(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """`guepard.load`: a model in this process, without sockets, behind the same data plane as a server's."""
 
+import asyncio
 import atexit
 import math
+import os
 import weakref
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,6 +22,7 @@ from guepard.embedding.call import AsyncCall, BlockingCall, Call
 from guepard.embedding.loop_thread import Ended, LoopThread
 from guepard.embedding.tensors import to_own_array, to_tensor
 from guepard.engine.control_plane import ControlPlane
+from guepard.engine.memory_watch import MemoryWatch
 from guepard.engine.served_model import ServedModel
 from guepard.protocols import oip_metadata
 from guepard.protocols.oip_parameters import apply_parameters, is_whole
@@ -34,7 +37,7 @@ _SECOND_NS = 1_000_000_000
 _LONGEST_S = 1e9
 
 
-def load(model: "ModelArgument", **options: Any) -> "LocalModel":
+def load(model: "ModelArgument", *, cache_dir: str | os.PathLike[str] | None = None, **options: Any) -> "LocalModel":
     """Load a model into this process and return it, warmed up and ready to be asked. No port is opened.
 
         import guepard
@@ -50,6 +53,9 @@ def load(model: "ModelArgument", **options: Any) -> "LocalModel":
     `max_batch_size=32`, `timeout={"default": "2s"}`, `dynamic_batching={"max_queue_delay": "2ms"}`,
     `parameters={"factor": 3}`. Environment variables and files say nothing here.
 
+    `cache_dir` is a folder for what is worth keeping between runs, such as weights made ready for sharing: by default
+    the server's, `guepard` in $XDG_CACHE_HOME or in ~/.cache; "none" keeps nothing.
+
     The model may be asked from any number of threads, whose requests are joined into batches. Used in a `with` block
     it is closed at the end of it.
 
@@ -61,7 +67,9 @@ def load(model: "ModelArgument", **options: Any) -> "LocalModel":
         raise ConfigurationError("model: load() takes one model; guepard.serve takes several, and repositories")
     said = section_of(ModelOptions).read(options, "")
     arguments.models[0] = merge(arguments.models[0], said)
-    settings = resolve_in_program(arguments, labels, options={}, config=None, environment={}, folder=folder)
+    folder_name = os.fspath(cache_dir) if isinstance(cache_dir, os.PathLike) else cache_dir
+    server = {} if folder_name is None else {"cache_dir": folder_name}
+    settings = resolve_in_program(arguments, labels, options=server, config=None, environment={}, folder=folder)
     return LocalModel(settings, classes)
 
 
@@ -259,6 +267,7 @@ class _ModelThread(LoopThread):
     def __init__(self, name: str, drain_timeout_s: float) -> None:
         self._drain_timeout_s = drain_timeout_s
         self._control_plane: ControlPlane | None = None
+        self._watch: asyncio.Task[None] | None = None  # ends with the loop
         super().__init__(f"guepard-{name}")
 
     async def loaded(self, settings: Settings, classes: Classes) -> ServedModel:
@@ -267,6 +276,7 @@ class _ModelThread(LoopThread):
         failures = await self._control_plane.start(None)
         if failures:
             raise failures[0]
+        self._watch = asyncio.ensure_future(MemoryWatch(data_plane).run())
         return data_plane.lookup(settings.models[0].name)
 
     def end_at_once(self) -> None:
