@@ -1,6 +1,7 @@
 """A model in a process as the engine drives it: streams, health, memory, and answers that lie. Without a server."""
 
 import gc
+import logging
 import os
 import random
 import signal
@@ -16,7 +17,7 @@ import pytest
 
 from guepard.backends.base import ModelSource
 from guepard.core.errors import InputError, InstanceLost, LoadError, ModelError
-from guepard.core.model_config import ModelPolicy
+from guepard.core.model_config import InstanceGroup, ModelPolicy
 from guepard.core.reasons import LossReason
 from guepard.core.request import InferenceRequest
 from guepard.core.response import ResponseSender
@@ -26,6 +27,8 @@ from guepard.engine.processes.executor import ProcessExecutor
 from guepard.engine.processes.model import ProcessModel
 from guepard.engine.processes.worker_process import RemoteAilment
 from guepard.transport.frames import Place, Result
+from tests.services.heavy_models import matmul_stack
+from tests.services.onnx_models import write_model
 from tests.services.processes import is_running
 from tests.services.waiting import wait_until
 from tests.unit.batching.arrivals import RecordedSender
@@ -275,3 +278,24 @@ def test_executors_of_one_model_are_strangers() -> None:
             )
 
         assert all(threads.map(work, executors))
+
+
+def test_what_keeps_weights_from_being_shared_is_said_once_for_a_model(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "cache").touch()  # where a folder would have to be
+    file = write_model(tmp_path / "model.onnx", matmul_stack())
+    policy = ModelPolicy(instance_group=InstanceGroup(count=2, execution="process"))
+    given = ModelSource("m", "1", file, policy, cache=tmp_path / "cache", memory_bytes=2**40)
+    with caplog.at_level(logging.DEBUG), closing(ProcessModel(given, "onnxruntime", 0, 0)) as model:
+        first, second = model.executor(), model.executor()
+        for executor in (first, second):
+            os.kill(executor.pid, signal.SIGKILL)
+            wait_until(lambda executor=executor: executor.is_lost)  # type: ignore[misc]
+            executor.mend()
+
+        def levels() -> list[str]:
+            return [record.levelname for record in caplog.records if "cannot be shared" in record.getMessage()]
+
+        wait_until(lambda: len(levels()) == 4)
+    assert sorted(levels()) == ["DEBUG", "DEBUG", "DEBUG", "WARNING"]

@@ -29,7 +29,7 @@ class ModelSource:
     `trusted`: Python code and pickles may run. `inputs` and `outputs` are those declared in the configuration, for
     backends that cannot read them from the model. `threads` is how many an execution may use, `cpus` and `memory_bytes`
     what all models together may. `cache` is a folder for what is worth keeping between runs of the server; None:
-    nothing is kept.
+    nothing is kept. `again`: another process has loaded it before, and has said in the log what there is to say.
     """
 
     name: str
@@ -46,6 +46,7 @@ class ModelSource:
     cache: Path | None = None
     cpus: int = 1
     memory_bytes: int = 0
+    again: bool = False
 
 
 class Executor(Protocol):

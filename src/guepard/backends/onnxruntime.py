@@ -49,7 +49,13 @@ class OnnxRuntimeBackend:
         path = _model_file(source.path)
         files = (path, *check_external_data(path))
         cache = source.cache if source.profile == "standard" else None
-        weights = SharedWeights(source.name, files, cache, lambda: session_options(source.threads, source.profile))
+        weights = SharedWeights(
+            source.name,
+            files,
+            cache,
+            lambda: session_options(source.threads, source.profile),
+            logging.DEBUG if source.again else logging.WARNING,
+        )
         if source.policy.instance_group.execution == "process" and source.policy.instance_group.count != 1:
             weights.share(source.memory_bytes)
         try:

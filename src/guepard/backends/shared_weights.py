@@ -45,11 +45,19 @@ class SharedWeights:
     """Makes the sessions of one model, whose own file is the first of `files`.
 
     `options` are those that a copy is made with, new at each call. Without a `cache`, and for small models, every
-    session has weights of its own. Failures are told in the log, once, and change nothing else.
+    session has weights of its own. Failures are told in the log, once and at `level`, and change nothing else.
     """
 
-    def __init__(self, name: str, files: Sequence[Path], cache: Path | None, options: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        files: Sequence[Path],
+        cache: Path | None,
+        options: Callable[[], Any],
+        level: int = logging.WARNING,
+    ) -> None:
         self._name = name
+        self._level = level
         self._model = files[0]
         self._options = options
         self._source: Source | None = None
@@ -91,7 +99,8 @@ class SharedWeights:
         """
         if self._copy is None and self._folder is not None:
             if self.size_bytes * _PEAK > memory_bytes:
-                log.warning("model %s: there is too little memory to prepare its weights for sharing", self._name)
+                reason = "there is too little memory to prepare its weights for sharing"
+                log.log(self._level, "model %s: %s", self._name, reason)
             else:
                 self._attempt(self._make)
         return self._copy is not None
@@ -131,7 +140,7 @@ class SharedWeights:
         except Exception as error:  # every session has weights of its own then, which is slower to load and larger
             self._folder = None
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            log.warning("model %s: its weights cannot be shared between sessions: %s", self._name, reason)
+            log.log(self._level, "model %s: its weights cannot be shared between sessions: %s", self._name, reason)
 
 
 def _session(model: Path, options: Any) -> Any:

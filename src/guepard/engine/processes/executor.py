@@ -3,6 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from weakref import finalize
 
 import numpy as np
@@ -85,6 +86,7 @@ class ProcessExecutor:
         finally:
             self._starting = None
         self._worker = worker
+        self._source = replace(self._source, again=True)
         self.buffers = SlabPool(self._worker.inputs, limit_bytes=INPUT_LIMIT_BYTES)
         self._carrier = Carrier(self._worker.inputs, self.buffers)
         self._view = SharedView(self._worker.outputs.descriptor)

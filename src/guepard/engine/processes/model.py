@@ -1,6 +1,7 @@
 """A model in processes of its own: one for each executor."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 from guepard.backends.base import ModelSource
 from guepard.core.errors import InstanceLost
@@ -50,4 +51,5 @@ class ProcessModel:
     def _start(self) -> ProcessExecutor:
         executor = ProcessExecutor(self._source, self._backend, self._timeout_ns, self._memory_limit_bytes)
         self._executors.append(executor)
+        self._source = replace(self._source, again=True)
         return executor
