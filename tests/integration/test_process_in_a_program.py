@@ -2,6 +2,7 @@
 
 import os
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -49,11 +50,15 @@ def test_a_class_of_this_module_from_many_threads() -> None:
     wait_until(lambda: not children_of(os.getpid()))
 
 
-def test_what_the_model_raised_is_the_cause_as_text() -> None:
+def test_what_the_model_raised_is_the_cause() -> None:
     with guepard.load(Explodes, instance_group=PROCESS) as model:
         with pytest.raises(guepard.ModelError, match="model 'explodes' failed: LookupError") as caught:
             model.infer({"x": [[101]]})
-        assert "LookupError: too large" in str(caught.value.__cause__)
+        cause = caught.value.__cause__
+        assert str(cause) == "too large"
+        written = "".join(traceback.format_exception(cause))
+        assert written.startswith("Traceback (most recent call last):\n")
+        assert written.endswith('raise LookupError("too large")\nLookupError: too large\n')
         with pytest.raises(guepard.InputError, match="cannot be handed to the model's process"):
             model.infer({"x": [[1]]}, parameters={"k": "\udcff"})
         assert model.infer({"x": [[1]]})["y"].tolist() == [[2]]

@@ -17,7 +17,7 @@ from guepard.core.response import NOBODY
 from guepard.core.tensor import Array
 from guepard.engine.patience import LEAST_NS, Patience
 from guepard.engine.processes.carrier import Carrier, view_array
-from guepard.engine.processes.log_bridge import RemoteError
+from guepard.engine.processes.log_bridge import remote_error
 from guepard.engine.processes.worker_process import WorkerProcess
 from guepard.memory.shared_arena import SharedView
 from guepard.memory.slab_pool import SlabPool
@@ -291,7 +291,7 @@ class ProcessExecutor:
         message = failed.message or f"model {self._source.name!r} failed: {failed.kind}"
         error = _ERRORS.get(failed.code, ModelError)(message)
         if failed.traceback:
-            error.__cause__ = RemoteError(failed.traceback.rstrip())
+            error.__cause__ = remote_error(failed.traceback)
         return error
 
     def _garbled(self, what: str) -> InstanceLost:

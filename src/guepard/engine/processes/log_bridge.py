@@ -13,10 +13,22 @@ _INTEGERS = range(-(2**63), 2**64)
 
 
 class RemoteError(Exception):
-    """What was raised in another process, as the text of its traceback."""
+    """What was raised in another process, with its text. Written with its traceback it reads as it did there."""
 
-    def __str__(self) -> str:
-        return "\n" + str(self.args[0])
+
+def remote_error(trace: str) -> RemoteError:
+    """`trace` is the text of the traceback.
+
+    Whoever writes an exception ends with the qualified name of its class, a colon and its text. So all that stands
+    before that text is the name of this one's class.
+    """
+    trace = trace.rstrip()
+    end = trace.find(": ", trace.rfind("\n") + 1)
+    name, text = (trace, "") if end < 0 else (trace[:end], trace[end + 2 :])
+    # Of names from `builtins` the module is not written.
+    own_class = type(RemoteError.__name__, (RemoteError,), {"__module__": "builtins", "__qualname__": name})
+    error: RemoteError = own_class(text)
+    return error
 
 
 class BridgeHandler(logging.Handler):
@@ -46,7 +58,7 @@ def write(record: Record) -> None:
     logger = logging.getLogger(record.logger)
     if not logger.isEnabledFor(record.level):
         return
-    error = RemoteError(record.trace.rstrip()) if record.trace else None
+    error = remote_error(record.trace) if record.trace else None
     fields = {key: value for key, value in record.fields.items() if key not in RESERVED}
     exc_info = (type(error), error, None) if error else None
     logger.handle(logger.makeRecord(record.logger, record.level, "", 0, record.text, (), exc_info, None, fields))

@@ -3,12 +3,13 @@
 import logging
 import socket
 import sys
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from guepard.engine.processes.log_bridge import BridgeHandler, write
+from guepard.engine.processes.log_bridge import BridgeHandler, RemoteError, remote_error, write
 from guepard.transport.channel import Channel
 from guepard.transport.frames import FromWorker, Record
 
@@ -37,17 +38,59 @@ def test_a_record_comes_through_with_its_fields(
     assert {name: vars(record)[name] for name in fields} == fields | {"huge": str(2**70), "path": "[1]", "odd": "?"}
 
 
-def test_a_traceback_comes_through_as_text(
-    bridge: tuple[logging.Logger, Channel[Any]], caplog: pytest.LogCaptureFixture
+class Remembered(logging.Handler):
+    """Tracebacks as the handlers of this process write them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.traces: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        assert record.exc_info is not None
+        self.traces.append(logging.Formatter().formatException(record.exc_info))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        LookupError("what was raised"),
+        KeyError(),
+        ValueError("of\ntwo: lines"),
+        RuntimeError("ends with a colon: "),
+        ExceptionGroup("many", [ValueError("one: 1"), TypeError("two")]),
+        type("Guepard", (Exception,), {"__module__": "zoo.cats"})("purrs"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_traceback_reads_as_one_of_this_process_would(
+    bridge: tuple[logging.Logger, Channel[Any]], error: Exception
 ) -> None:
     logger, channel = bridge
+    here, there = Remembered(), Remembered()
+    logger.addHandler(here)
     try:
-        raise LookupError("what was raised")
-    except LookupError:
+        raise error
+    except Exception:
         logger.exception("it failed")
-    write(channel.receive())
-    assert "LookupError: what was raised" in caplog.text
-    assert "test_log_bridge.py" in caplog.text
+    parent = logging.getLogger("a.model")
+    parent.addHandler(there)
+    try:
+        write(channel.receive())
+    finally:
+        parent.removeHandler(there)
+    assert "test_log_bridge.py" in there.traces[0]
+    assert there.traces == [here.traces[0].rstrip()]
+
+
+def test_an_error_from_there_has_the_text_that_it_had_there() -> None:
+    trace = "Traceback (most recent call last):\n  File x\nLookupError: too large: 101\n"
+    error = remote_error(trace)
+    assert (str(error), repr(error), isinstance(error, RemoteError)) == (
+        "too large: 101",
+        "RemoteError('too large: 101')",
+        True,
+    )
+    assert "".join(traceback.format_exception(error)) == trace
 
 
 class Unprintable:
