@@ -108,6 +108,20 @@ def test_a_deadline_frees_the_instance_long_before_the_run_would_have_ended(serv
     assert call_together(server, [Call("long", NUMBER)])[0].data == [1.0]
 
 
+def test_a_deadline_ends_an_execution_in_a_process_that_goes_on(serve: Serve, models: Path) -> None:
+    path = write_model(models / "far.onnx", onnx_models.endless())
+    config = f"models: [{{name: far, path: {path}, instance_group: {{execution: process, count: 1}}}}]\n"
+    (models / "far.yaml").write_text(config)
+    server = serve("--config", models / "far.yaml")
+    here, far = one_input("INT64", [0], [1]), one_input("INT64", [1], [1])
+    for number in (1, 2):
+        (late,) = call_together(server, [Call("far", far, {"Guepard-Timeout-Ms": "200"})])
+        assert late.status == 504
+        assert server.infer("far", here).json["outputs"][0]["data"] == [0]
+        assert f'guepard_inference_terminations_total{{model="far",version="1"}} {number}.0' in server.metrics()
+    assert not re.search(r'^guepard_instance_restarts_total\{model="far".*\} [1-9]', server.metrics(), re.MULTILINE)
+
+
 def test_models_that_hang_do_not_stop_others_that_take_long(serve: Serve, slow: Path) -> None:
     """One of them has the only CPU's permit; the other, in Python, has let go of the interpreter."""
     endless = write_model(slow.parent / "endless.onnx", onnx_models.endless())

@@ -19,7 +19,7 @@ from guepard.backends.base import ModelSource
 from guepard.core.errors import InputError, InstanceLost, LoadError, ModelError
 from guepard.core.model_config import InstanceGroup, ModelPolicy
 from guepard.core.reasons import LossReason
-from guepard.core.request import InferenceRequest
+from guepard.core.request import InferenceRequest, RequestState
 from guepard.core.response import ResponseSender
 from guepard.core.tensor import Array
 from guepard.engine.processes import executor as executor_module
@@ -165,6 +165,26 @@ class TestLoss:
             executor._patience.remember(1_000_000)
         assert executor.timeout_ns == 5_000_000_000
         assert start("Faulty", timeout_ns=123).timeout_ns == 123
+
+    def test_python_code_is_not_told_to_end(self, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+        executor = start("Faulty")
+        looked, told = threading.Event(), list[int]()
+        monkeypatch.setattr(executor._worker, "terminate", told.append)
+        watch = executor._worker.watch
+
+        def watched(limit_ns: int, look: Callable[[], None]) -> None:
+            def noted() -> None:
+                look()
+                looked.set()
+
+            watch(limit_ns, noted)
+
+        monkeypatch.setattr(executor._worker, "watch", watched)
+        unwanted = request(do="sleep", seconds=0.5)
+        unwanted.state = RequestState.RELEASED
+        executor.execute([ONE], [unwanted])
+        assert looked.is_set()
+        assert told == []
 
     def test_abandoned_while_it_runs(self, start: Start) -> None:
         executor = start("Faulty")

@@ -2,7 +2,8 @@
 
 Two sockets lead to the process. Over the data socket batches go one at a time: `Load` → `Loaded`, then `Execute` →
 `Result`, or `Item`s and an `End` for a stream, each `Item` answered by `More` or `Stop`; instead of each of these may
-come a `Failed`. Over the control socket, at any time: questions, their answers, and log records.
+come a `Failed`. Over the control socket, at any time: questions, their answers, log records, and that nobody waits for
+a batch any more.
 
 Tensors lie in shared memory, or within the frame where they are small or have no fixed size. What comes from a process
 is checked when it is decoded, as a model may have written over anything; what goes to it is trusted.
@@ -57,7 +58,7 @@ class Execute(Frame, frozen=True, array_like=True, gc=False, tag=True):
     """`flags` is where in the input memory one byte for each request turns 1 when nobody waits for it any more; -1:
     there are none.
 
-    `released` are tickets of results whose memory nobody looks at any more.
+    `released` are tickets of results whose memory nobody looks at any more. `number` is the batch's, from 1 on.
     """
 
     inputs: tuple[Place | None, ...]
@@ -65,6 +66,7 @@ class Execute(Frame, frozen=True, array_like=True, gc=False, tag=True):
     flags: int
     released: tuple[int, ...]
     is_stream: bool = False
+    number: int = 0
 
 
 class More(Frame, frozen=True, array_like=True, gc=False, tag=True):
@@ -79,11 +81,17 @@ class AskHealth(Frame, frozen=True, array_like=True, gc=False, tag=True):
     pass
 
 
+class Terminate(Frame, frozen=True, array_like=True, gc=False, tag=True):
+    """Nobody waits for the batch of that number any more. It may be over, or not have come yet."""
+
+    number: int
+
+
 class Trim(Frame, frozen=True, array_like=True, gc=False, tag=True):
     pass
 
 
-ToWorker = Load | Execute | More | Stop | AskHealth | Trim
+ToWorker = Load | Execute | More | Stop | AskHealth | Terminate | Trim
 
 
 # From the process

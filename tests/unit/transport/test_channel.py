@@ -34,7 +34,9 @@ TO_WORKER: list[frames.Frame] = [
     ),
     frames.More(),
     frames.Stop(),
+    frames.Execute((), (), -1, (), False, 2**40),
     frames.AskHealth(),
+    frames.Terminate(2**40),
     frames.Trim(),
 ]
 FROM_WORKER: list[frames.Frame] = [
@@ -230,3 +232,24 @@ def test_any_bytes_are_frames_or_refused(parts: list[bytes], data: st.DataObject
             break
         expected.append(known[part])
     assert got[: len(expected)] == expected
+
+
+def test_what_cannot_be_sent_at_once_is_left() -> None:
+    mine, theirs = socket.socketpair()
+    sender: Channel[Any] = Channel(mine, FromWorker)
+    receiver: Channel[Any] = Channel(theirs, ToWorker)
+    sent = 0
+    while sender.try_send(frames.Terminate(sent)):
+        sent += 1
+        assert sent < 2**20
+    assert sent > 100
+    assert [receiver.receive() for _ in range(sent)] == [frames.Terminate(number) for number in range(sent)]
+    with sender._sending:  # another thread is about to send
+        assert not sender.try_send(frames.Trim())
+    assert sender.try_send(frames.Trim())
+    assert receiver.receive() == frames.Trim()
+    receiver.close()
+    with pytest.raises(ChannelClosed):
+        sender.try_send(frames.Trim())
+    assert not sender._sending.locked()
+    sender.close()

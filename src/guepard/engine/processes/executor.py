@@ -9,7 +9,16 @@ from weakref import finalize
 import numpy as np
 
 from guepard.backends.base import Inputs, ModelSource, Outputs
-from guepard.core.errors import ErrorCode, GuepardError, InputError, InstanceLost, LoadError, ModelError, Unsupported
+from guepard.core.errors import (
+    Cancelled,
+    ErrorCode,
+    GuepardError,
+    InputError,
+    InstanceLost,
+    LoadError,
+    ModelError,
+    Unsupported,
+)
 from guepard.core.model_config import SECOND, ModelDescription
 from guepard.core.reasons import LossReason
 from guepard.core.request import InferenceRequest
@@ -38,6 +47,7 @@ _WARMUP_TIMEOUT_NS = 60 * SECOND  # nobody waits, and what it takes is yet to be
 _ERRORS: dict[str, type[GuepardError]] = {
     ErrorCode.MODEL_ERROR.value: ModelError,
     ErrorCode.UNSUPPORTED.value: Unsupported,
+    ErrorCode.CANCELLED.value: Cancelled,
 }
 
 
@@ -73,6 +83,7 @@ class ProcessExecutor:
         self._begin()
         self.description: ModelDescription = self._worker.description
         self._takes_notes = self.description.backend == "python"
+        self._number = 0  # of the batch that was sent last
         self._inputs = [spec.datatype.name for spec in self.description.inputs]
         self._outputs = [spec.datatype.name for spec in self.description.outputs]
 
@@ -156,7 +167,7 @@ class ProcessExecutor:
                 self._end_stream()
 
     def terminate(self) -> None:
-        """Not here: the model may ask whether its requests are cancelled."""
+        """Not here: whoever watches the process tells it, at the next look."""
 
     def health(self) -> None:
         self._worker.health()
@@ -191,10 +202,11 @@ class ProcessExecutor:
                 for datatype, array in zip(self._inputs, inputs, strict=True)
             ]
         )
+        self._number += 1
         flags, offset = self._carrier.flags(len(requests))
         leases.append(flags)
         try:
-            frame = Execute(places, self._notes(requests), offset, self._take_returned(), is_stream)
+            frame = Execute(places, self._notes(requests), offset, self._take_returned(), is_stream, self._number)
             self._watch(requests, leases)
             self._tell(frame)
         except (TypeError, ValueError, OverflowError) as error:
@@ -241,17 +253,20 @@ class ProcessExecutor:
         )
 
     def _watch(self, requests: Sequence[InferenceRequest], leases: list[memoryview]) -> None:
-        flags = leases[-1]
+        flags, number, worker = leases[-1], self._number, self._worker
 
         def look() -> None:
             for index, request in enumerate(requests):
                 if request.is_released:
                     flags[index] = 1
+            # Code in Python ends when it will. Others are told again at each look, as they may just be about to begin.
+            if not self._takes_notes and all(flags):
+                worker.terminate(number)
 
         timeout_ns = self.timeout_ns
         if not self._timeout_ns and requests[0].sender is NOBODY:
             timeout_ns = max(timeout_ns, _WARMUP_TIMEOUT_NS)
-        self._worker.watch(timeout_ns, look)
+        worker.watch(timeout_ns, look)
 
     @property
     def timeout_ns(self) -> int:

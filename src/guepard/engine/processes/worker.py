@@ -46,6 +46,7 @@ from guepard.transport.frames import (
     Refused,
     RequestNote,
     Result,
+    Terminate,
     ToWorker,
     Trim,
 )
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str]) -> None:
         if worker is not None:
             arena = SharedArena(output_fd, is_sealed=bool(is_sealed))
             pool = SlabPool(arena, limit_bytes=OUTPUT_LIMIT_BYTES)
-            watch.model, watch.outputs = worker.model, pool
+            watch.worker, watch.model, watch.outputs = worker, worker.model, pool
             try:
                 data.send(Loaded(worker.model.description))  # only now, as questions about the model may follow at once
                 worker.serve(data, SharedView(input_fd), Carrier(arena, pool))
@@ -153,6 +154,14 @@ class _Worker:
         self._outputs = [spec.datatype.name for spec in model.description.outputs]
         self._held: dict[int, memoryview] = {}
         self._next_ticket = 0
+        self._running = 0  # the number of the batch that runs
+        self._ending = threading.Lock()  # of a batch: none follows while an order to end it is being carried out
+
+    def terminate(self, number: int) -> None:
+        """End the batch of that number early, if it runs and can be ended. From another thread."""
+        with self._ending:
+            if self._running == number:
+                self._executor.terminate()
 
     def serve(self, data: Channel[ToWorker], inputs: SharedView, carrier: Carrier) -> None:
         """Run batches until the server closes the socket. `carrier` takes the outputs."""
@@ -161,6 +170,7 @@ class _Worker:
             assert isinstance(execute, Execute)
             for ticket in execute.released:
                 self._held.pop(ticket, None)
+            self._running = execute.number
             try:
                 arrays = [None if place is None else _array(place, inputs) for place in execute.inputs]
                 requests = _requests(execute, arrays, inputs)
@@ -173,6 +183,9 @@ class _Worker:
                 raise
             except BaseException as error:  # code of users may raise anything, and the process serves on
                 data.send(_failure(error))
+            finally:
+                with self._ending:
+                    self._running = 0
 
     def _run(self, carrier: Carrier, arrays: list[Array | None], requests: list[InferenceRequest]) -> Result:
         outputs = self._executor.execute(arrays, requests)
@@ -210,6 +223,7 @@ class _Control:
 
     def __init__(self, control: Channel[ToWorker]) -> None:
         self._control = control
+        self.worker: _Worker | None = None  # once it is loaded, before which nothing is told
         self.model: LoadedModel | None = None  # once it is loaded, before which nothing is asked
         self.outputs: SlabPool | None = None  # likewise
 
@@ -224,6 +238,8 @@ class _Control:
                 self.outputs.trim(_IDLE_NS)
             if isinstance(frame, AskHealth):  # it may take long, and the end must still be noticed
                 threading.Thread(target=self._tell_health, name="health", daemon=True).start()
+            elif isinstance(frame, Terminate) and self.worker is not None:
+                self.worker.terminate(frame.number)
             elif isinstance(frame, Trim):
                 threading.Thread(target=self._trim, name="trim", daemon=True).start()
 

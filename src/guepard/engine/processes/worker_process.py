@@ -23,7 +23,7 @@ from guepard.engine.processes.process_state import ProcessState
 from guepard.engine.processes.source import pack
 from guepard.memory.shared_arena import SharedArena
 from guepard.transport.channel import NOTE_BYTES, BadFrame, Channel, ChannelClosed
-from guepard.transport.frames import AskHealth, FromWorker, Health, Load, Loaded, Record, Refused, Trim
+from guepard.transport.frames import AskHealth, FromWorker, Health, Load, Loaded, Record, Refused, Terminate, Trim
 
 log = logging.getLogger(__name__)
 
@@ -193,6 +193,11 @@ class WorkerProcess:
             self._control.send(Trim())
         except ChannelClosed:
             return  # whoever watches it sees to that
+
+    def terminate(self, number: int) -> None:
+        """Nobody waits for the batch of that number any more. Returns at once: who does not listen is not told."""
+        with suppress(ChannelClosed):
+            self._control.try_send(Terminate(number))
 
     def abandon(self) -> None:
         """End it by force, whatever it does: nobody wants it any more."""
