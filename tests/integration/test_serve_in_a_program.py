@@ -378,6 +378,28 @@ def test_a_taken_port_is_said_at_once_and_nothing_is_left() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "reason"),
+    [("file", "is not a folder"), ("open", "everybody may write to"), ("nowhere", "No such file or directory")],
+)
+def test_a_cache_that_was_asked_for_and_cannot_be_used_is_refused_at_once(
+    tmp_path: Path, kind: str, reason: str
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    folder = "/proc/nowhere" if kind == "nowhere" else str(tmp_path / kind)
+    with nothing_stays(), pytest.raises(guepard.ConfigurationError, match=rf"server\.cache_dir: .*{reason}.*or none"):
+        guepard.serve(Triple, http_port=0, metrics_port=0, cache_dir=folder)
+
+
+def test_more_cpus_than_there_are_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with nothing_stays(), guepard.serve(Triple, http_port=0, metrics_port=0, cpus=1_024):
+        pass
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warning.startswith("server.cpus is 1024, and this process may use ")
+
+
+@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: guepard.serve(Triple, htp_port=0), "htp_port: no such option; did you mean http_port?"),

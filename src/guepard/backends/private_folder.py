@@ -7,6 +7,7 @@ this user or to root, and none may be open to everybody's writing unless it is s
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 _MAX_LINKS = 40
@@ -28,8 +29,10 @@ def private_folder(path: Path) -> Path:
         folder.mkdir(mode=0o700, exist_ok=True)  # not by parents=True, which would leave those to the umask
     found = path.stat()
     if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != 0o700:
-        path.chmod(0o700)
-    elif found.st_mode & 0o022:
+        with suppress(OSError):  # a file system that is mounted to be read only
+            path.chmod(0o700)
+            found = path.stat()
+    if found.st_mode & 0o022:
         raise UnsafeFolder(f"{path} may be written by others; run: chmod 700 {path}")
     return path
 

@@ -19,7 +19,7 @@ from typing import Any
 import onnxruntime as ort
 
 from guepard.backends.private_folder import private_folder
-from guepard.backends.weight_cache import Copy, Source, WeightCache
+from guepard.backends.weight_cache import WEIGHTS_FOLDER, Copy, Source, WeightCache
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class SharedWeights:
         self._cache: WeightCache | None = None
         self.size_bytes = sum(file.stat().st_size for file in files)
         if cache is not None and self.is_worthwhile:
-            self._folder = cache / "weights"
+            self._folder = cache / WEIGHTS_FOLDER
             self._attempt(lambda: self._find(files))
 
     @property
@@ -139,7 +139,7 @@ class SharedWeights:
             action()
         except Exception as error:  # every session has weights of its own then, which is slower to load and larger
             self._folder = None
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            reason = f"{error.strerror} (server.cache_dir)" if isinstance(error, OSError) and error.strerror else error
             log.log(self._level, "model %s: its weights cannot be shared between sessions: %s", self._name, reason)
 
 

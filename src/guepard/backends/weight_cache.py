@@ -30,6 +30,9 @@ from guepard.backends.file_stamp import Stamp, is_settled, stamp
 
 log = logging.getLogger(__name__)
 
+WEIGHTS_FOLDER = "weights"
+"""Of `server.cache_dir`."""
+
 MAX_BYTES = 16 << 30
 """Of all copies together."""
 

@@ -13,6 +13,8 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, NamedTuple
 
 from guepard import __version__
+from guepard.backends.private_folder import private_folder
+from guepard.backends.weight_cache import WEIGHTS_FOLDER
 from guepard.core.buffers import BufferPool
 from guepard.core.errors import ConfigurationError, LoadError
 from guepard.core.model import Model
@@ -278,6 +280,14 @@ def _cpus(options: ServerSettings) -> int:
     budget = cpu_budget()
     if options.cpus != "auto":
         log.info("CPUs for models: %d, as configured (%s)", options.cpus, budget)
+        if options.cpus > budget.cpus:
+            log.warning(
+                "server.cpus is %d, and this process may use %d: instances wait for one another, and models take longer "
+                "to load; write auto, or at most %d",
+                options.cpus,
+                budget.cpus,
+                budget.cpus,
+            )
         return options.cpus
     log.info("CPUs for models: %d (%s)", budget.cpus, budget)
     return budget.cpus
@@ -287,8 +297,22 @@ def _cache(options: ServerSettings) -> Path | None:
     if options.cache_dir == "none":
         return None
     if options.cache_dir is not None:
-        return Path(options.cache_dir)
+        folder = Path(options.cache_dir)
+        if options.profile == "standard":  # the other keeps nothing
+            _check_cache(folder)
+        return folder
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "guepard")
+
+
+def _check_cache(folder: Path) -> None:
+    """Raises: ConfigurationError for a folder that somebody asked for and that cannot be used."""
+    try:
+        private_folder(folder / WEIGHTS_FOLDER)
+    except (OSError, ValueError) as error:
+        reason = f"{error.strerror}: {folder}" if isinstance(error, OSError) and error.strerror else error
+        raise ConfigurationError(
+            f"server.cache_dir: {reason} (write a folder of this user's, or none to keep nothing)"
+        ) from None
 
 
 def _limits(options: ServerSettings) -> HttpLimits:

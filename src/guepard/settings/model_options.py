@@ -15,7 +15,10 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$(?!\n)"
 NAME_RULE = "a name has 1 to 128 letters, digits, '_', '.' or '-', and starts with a letter or digit"
 
 Count = Annotated[int, Meta(ge=1)]
+InstanceCount = Annotated[int, Meta(ge=1, le=1_024)]  # more are a slip, and would take minutes to load
+TokenCount = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Bound = Annotated[int, Meta(ge=0)]
+TokenBound = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Dimension = Annotated[int, Meta(ge=-1)]
 Datatype = Literal[
     "BOOL",
@@ -51,7 +54,7 @@ class TensorSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
 
 class InstanceGroupSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     count: Annotated[
-        Count | Literal["auto"],
+        InstanceCount | Literal["auto"],
         Meta(description="Executions that may run at once; auto follows from the CPUs and the backend."),
     ] = "auto"
     kind: Annotated[
@@ -130,7 +133,7 @@ class PaddingSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
         DefaultText("as the model declares"),
     ] = None
     buckets: Annotated[
-        tuple[Count, ...] | None,
+        tuple[TokenCount, ...] | None,
         Meta(
             description="Lengths that batches are padded to, ascending; unset: as long as the longest request of the "
             "batch."
@@ -138,12 +141,12 @@ class PaddingSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
         DefaultText("as the model declares"),
     ] = None
     max_tokens: Annotated[
-        Count | None,
+        TokenCount | None,
         Meta(description="Most that rows times length of a batch may be; a larger request runs alone."),
         DefaultText("measured at warm-up"),
     ] = None
     max_padding: Annotated[
-        Bound | None,
+        TokenBound | None,
         Meta(description="Most tokens of padding that a batch takes on for one more request in it."),
         DefaultText("measured at warm-up"),
     ] = None

@@ -1,5 +1,6 @@
 """From command line, environment and file to one `Settings`: command line > environment > file > default."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -140,8 +141,8 @@ def _relative_to(folder: Path, tree: Tree) -> Tree:
     if "model_repository" in tree:
         seen["model_repository"] = [absolute(path, folder) for path in tree["model_repository"]]
     cache = tree.get("server", {}).get("cache_dir")
-    if cache not in (None, "none"):
-        seen["server"] = tree["server"] | {"cache_dir": absolute(cache, folder)}
+    if cache not in (None, "none") and cache.strip():
+        seen["server"] = tree["server"] | {"cache_dir": absolute(os.path.expanduser(cache), folder)}
     if "models" in tree:
         seen["models"] = [
             model if model.get("path") is None else model | {"path": absolute(model["path"], folder)}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from guepard.core.errors import ConfigurationError
 from guepard.settings.model_location import repository_models
-from guepard.settings.model_options import ModelSettings, TimeoutSettings
+from guepard.settings.model_options import InstanceGroupSettings, ModelSettings, TimeoutSettings
 from guepard.settings.options import ServerSettings, Settings
 
 
@@ -45,6 +45,8 @@ def _enforce_server(server: ServerSettings) -> None:
         raise ConfigurationError(
             "server.load_model: all models are loaded at start; write model_control_mode: explicit to choose among them"
         )
+    if server.cache_dir is not None and not server.cache_dir.strip():
+        raise ConfigurationError("server.cache_dir: empty; write a folder, or none to keep nothing")
     for index, prefix in enumerate(server.allow_client_shm):
         name = prefix.removeprefix("/")
         if not name or "/" in name or not name.isprintable():
@@ -102,4 +104,29 @@ def risks(settings: Settings) -> list[str]:
             )
     if not server.drain_timeout:
         found.append("server.drain_timeout is 0: requests still running at SIGTERM are cut off")
+    for model in settings.models:
+        found.extend(f"model {model.name}: {risk}" for risk in _group_risks(model.instance_group, server))
+    return found
+
+
+def _group_risks(group: InstanceGroupSettings, server: ServerSettings) -> list[str]:
+    found = []
+    count = 1 if group.count == "auto" else group.count
+    if group.execution in ("inline", "thread"):
+        for option in ("instance_timeout", "memory_limit"):
+            if getattr(group, option) is not None:
+                found.append(
+                    f"instance_group.{option} is for processes and execution is {group.execution}, so nothing keeps "
+                    "to it; write execution: process, or leave it out"
+                )
+    if group.execution == "inline" and count > 1:
+        found.append(
+            f"instance_group.count is {count} and execution is inline, where one batch runs at a time; "
+            "write execution: thread, or leave count out"
+        )
+    if group.execution == "process" and count > 1 and server.profile == "low-memory":
+        found.append(
+            f"instance_group.count is {count} and server.profile is low-memory: each process holds an interpreter and "
+            "a copy of the model; leave count out for one"
+        )
     return found

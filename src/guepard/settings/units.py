@@ -49,7 +49,8 @@ class Quantity(int):
         if amount.denominator != 1:
             raise ValueError(f"{text!r} is finer than {next(iter(cls.units))}, the smallest unit")
         if amount > _LARGEST:
-            raise ValueError(f"{text!r} is too large; the largest is {cls(_LARGEST)}")
+            largest = max(cls.units, key=lambda unit: cls.units[unit])
+            raise ValueError(f"{text!r} is too large; the largest is {_LARGEST // cls.units[largest]}{largest}")
         return cls(amount)
 
     @classmethod

@@ -1,5 +1,6 @@
 """Where a cache may be kept: nowhere that another user can reach with writing hands."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -94,3 +95,22 @@ def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("")
     with pytest.raises(NotADirectoryError, match="is not a folder"):
         private_folder(tmp_path / "cache" / "weights")
+
+
+@pytest.mark.parametrize(("mode", "is_taken"), [(0o755, True), (0o775, False)])
+def test_a_folder_whose_mode_cannot_be_changed_is_taken_if_only_others_may_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_taken: bool
+) -> None:
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    folder.chmod(mode)
+
+    def chmod(self: Path, mode: int) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "chmod", chmod)
+    if is_taken:
+        assert private_folder(folder) == folder
+    else:
+        with pytest.raises(UnsafeFolder, match="may be written by others"):
+            private_folder(folder)

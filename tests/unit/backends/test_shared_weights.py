@@ -191,7 +191,7 @@ class TestFallingBack:
         assert not weights.share(PLENTY)
         run(weights.session(options()))
         assert [record.getMessage() for record in caplog.records] == [
-            "model m: its weights cannot be shared between sessions: Read-only file system"
+            "model m: its weights cannot be shared between sessions: Read-only file system (server.cache_dir)"
         ]
 
     def test_a_full_disk_leaves_nothing(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:

@@ -73,6 +73,18 @@ def test_paths_are_relative_to_where_they_are_written(tmp_path: Path) -> None:
     assert settings.model_repository == (str(tmp_path / "own"),)
 
 
+@pytest.mark.parametrize(("written", "meant"), [("~/c", "{home}/c"), ("c", "{etc}/c"), ("none", "none")])
+def test_the_cache_is_where_a_person_means_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, meant: str
+) -> None:
+    (tmp_path / "etc").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    text = f"models: [{{name: m, path: m.onnx}}]\nserver: {{cache_dir: '{written}'}}"
+    (tmp_path / "etc" / "some.yaml").write_text(text)
+    expected = meant.format(home=tmp_path / "home", etc=tmp_path / "etc")
+    assert settings_of(tmp_path, config="etc/some.yaml").server.cache_dir == expected
+
+
 def test_the_file_in_the_folder_is_read_only_when_nothing_is_named(tmp_path: Path) -> None:
     (tmp_path / "guepard.yaml").write_text(FILE)
     (tmp_path / "other.onnx").touch()

@@ -136,3 +136,28 @@ def test_open_management_is_a_risk(tmp_path: Path) -> None:
     assert "anyone who reaches its ports can load and unload models" in risk
     (risk,) = risks(settings_of(tmp_path, ["m.onnx"], flags={"server.host": "0.0.0.0"}))
     assert "403 from /metrics" in risk
+
+
+@pytest.mark.parametrize(
+    ("group", "server", "words"),
+    [
+        ("execution: thread, memory_limit: 1GB", "", "memory_limit is for processes and execution is thread"),
+        ("execution: inline, instance_timeout: 5s", "", "instance_timeout is for processes and execution is inline"),
+        ("execution: inline, count: 2", "", "count is 2 and execution is inline, where one batch runs at a time"),
+        ("execution: process, count: 2", "profile: low-memory", "each process holds an interpreter and a copy"),
+    ],
+)
+def test_an_option_that_the_execution_makes_useless_is_a_risk(
+    tmp_path: Path, group: str, server: str, words: str
+) -> None:
+    text = f"server: {{{server}}}\nmodels: [{{name: m, path: m.onnx, instance_group: {{{group}}}}}]"
+    (risk,) = risks(settings_from(tmp_path, text))
+    assert risk.startswith("model m: instance_group.")
+    assert words in risk
+
+
+@pytest.mark.parametrize(
+    "group", ["memory_limit: 1GB", "execution: process, memory_limit: 1GB, count: 2", "execution: inline, count: 1"]
+)
+def test_options_that_may_come_to_use_are_no_risk(tmp_path: Path, group: str) -> None:
+    assert risks(settings_from(tmp_path, f"models: [{{name: m, path: m.onnx, instance_group: {{{group}}}}}]")) == []

@@ -39,7 +39,11 @@ SEEN_BY_THE_SCHEMA = [
     ),
     (
         "models: [{name: m, path: m.onnx, instance_group: {count: 0}}]",
-        ["instance_group.count", "1 or more or auto", "got 0"],
+        ["instance_group.count", "from 1 to 1024 or auto", "got 0"],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, instance_group: {count: 100000}}]",
+        ["instance_group.count", "from 1 to 1024 or auto", "got 100000"],
     ),
     ("models: [{name: m, path: m.onnx, instance_group: [{kind: KIND_GPU}]}]", ["instance_group[0].kind", "on the CPU"]),
     (
@@ -52,7 +56,10 @@ SEEN_BY_THE_SCHEMA = [
     ),
     ("models: [{name: m, path: m.onnx, padding: {outputs: {y: -1}}}]", ["padding.outputs", "-1"]),
     ("models: [{name: m, path: m.onnx, padding: {buckets: [0, 8]}}]", ["padding.buckets", "0"]),
+    ("models: [{name: m, path: m.onnx, padding: {buckets: [8, 2147483648]}}]", ["padding.buckets[1]", "2147483648"]),
     ("models: [{name: m, path: m.onnx, padding: {max_tokens: 0}}]", ["padding.max_tokens", "0"]),
+    ("models: [{name: m, path: m.onnx, padding: {max_tokens: 2147483648}}]", ["padding.max_tokens", "to 2147483647"]),
+    ("models: [{name: m, path: m.onnx, padding: {max_padding: 2147483648}}]", ["padding.max_padding", "to 2147483647"]),
     ("models: [{name: m, path: m.onnx, padding: {length: 8}}]", ["padding.length", "no such option"]),
     (
         "models: [{name: m, path: m.onnx, backend: tensorrt}]",
@@ -79,6 +86,10 @@ BEYOND_THE_SCHEMA = [
     ("models: [{name: m, path: m.onnx, parameters: {day: 2024-01-01}}]", ["models[0].parameters.day", "2024-01-01"]),
     ("models: [{name: m, path: m.onnx, parameters: &a {again: *a}}]", ["models[0].parameters.again"]),
     ("models: [{name: m, path: m.onnx, parameters: {1: x}}]", ["models[0].parameters", "the key 1 is not text"]),
+    (
+        "models: [{name: m, path: m.onnx}]\nserver: {cache_dir: ' '}",
+        ["server.cache_dir: empty", "none to keep nothing"],
+    ),
     (
         "models: [{name: m, path: m.onnx}]\nserver: {http_port: 9000, metrics_port: 9000}",
         ["server.metrics_port: 9000 is server.http_port too"],

@@ -34,6 +34,7 @@ _HEALTH_TIMEOUT_S = 4.0
 _UNLOAD_S = 5.0
 _CLEAR_UP_NS = 500_000_000  # from the end of a process to that of what it has left, by force
 _CLEAR_UP_LOOK_S = 0.02
+_MEMORY_REMEDY = "raise it in instance_group, or lower count, by which the default is divided"
 _FATE_S = 1.0  # from the end of a process to when we know what became of it
 
 # The interpreter finds what the server finds, wherever that was told to look.
@@ -231,15 +232,16 @@ class WorkerProcess:
 
     def _fate_at_load(self) -> str:
         self._is_fated.wait(_UNLOAD_S)
-        return f"{self.fate or 'ended'} while it loaded the model"
+        remedy = f"; {_MEMORY_REMEDY}" if self.loss is LossReason.MEMORY else ""
+        return f"{self.fate or 'ended'} while it loaded the model{remedy}"
 
     def _check_size(self) -> None:
         """A model that is too large from the start would be replaced again and again."""
         size, limit = self._state.private_bytes(), self._memory_limit_bytes
         if limit and size > limit:
             raise LoadError(
-                f"its process takes {size >> 20} MiB when it has loaded the model, and its memory_limit is "
-                f"{limit >> 20} MiB; raise it in instance_group"
+                f"its process takes {_size(size)} when it has loaded the model, and its memory_limit is "
+                f"{_size(limit)}; {_MEMORY_REMEDY}"
             )
 
     # The watch
@@ -324,8 +326,7 @@ class WorkerProcess:
         limit = self._memory_limit_bytes
         if not limit or self.memory_bytes <= limit:
             return
-        size, most = self.memory_bytes >> 20, limit >> 20
-        fate = f"had grown to {size} MiB, beyond its memory_limit of {most} MiB"
+        fate = f"had grown to {_size(self.memory_bytes)}, beyond its memory_limit of {_size(limit)}"
         if self.memory_bytes > limit * _HARD_EXCESS:
             self.give_up(LossReason.MEMORY, fate)
         elif self.loss is None and self._is_loaded:
@@ -397,6 +398,10 @@ def _open_pidfd(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return None
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes >> 20} MiB" if size_bytes >> 20 else f"{size_bytes} bytes"
 
 
 def _signal_name(number: int) -> str:
