@@ -83,6 +83,11 @@ class Copy:
         self.folder = folder
         self._lock = lock
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether it is still what lies in `folder`: it may have been removed and made anew. Raises: OSError."""
+        return os.fstat(self._lock).st_ino == (self.folder / _MANIFEST).stat().st_ino
+
     def release(self) -> None:
         lock, self._lock = self._lock, -1
         if lock >= 0:
@@ -128,6 +133,8 @@ class WeightCache:
                 write(partial)
                 source.check_unchanged()
                 files = {file.name: [file.stat().st_size, _checksum(file)] for file in partial.iterdir()}
+                for name in files:  # whoever writes to a mapped file changes answers, or ends the process
+                    (partial / name).chmod(0o400)
                 manifest = {"recipe": source.recipe, "source_bytes": source.size_bytes, "files": files}
                 (partial / _MANIFEST).write_text(json.dumps(manifest))
                 partial.rename(self._folder / source.key)
@@ -140,9 +147,15 @@ class WeightCache:
             return made
 
     def discard(self, copy: Copy) -> None:
-        """Remove a copy that turned out to be useless. Whoever has it mapped keeps it."""
-        copy.release()
-        self._remove(copy.folder)
+        """Remove a copy that turned out to be useless, not one that took its place meanwhile. Whoever has it mapped
+        keeps it."""
+        try:
+            if copy.is_in_place:
+                self._remove(copy.folder)
+        except OSError:
+            return  # somebody else was quicker
+        finally:
+            copy.release()
 
     def _open(self, key: str, source: Source) -> Copy | None:
         folder = self._folder / key
@@ -153,7 +166,7 @@ class WeightCache:
         copy = Copy(folder, lock)
         try:
             flock(lock, LOCK_SH | LOCK_NB)
-            if os.fstat(lock).st_ino != (folder / _MANIFEST).stat().st_ino:
+            if not copy.is_in_place:
                 return None  # removed, and made anew, between two of these lines
         except OSError:
             return None

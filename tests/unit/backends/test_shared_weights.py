@@ -216,6 +216,7 @@ class TestFallingBack:
         expected = run(bench.weights().session(options()))
         weights = bench.shared()
         (copy,) = bench.copies()
+        copy.chmod(0o600)
         copy.write_bytes(b"no model")
         np.testing.assert_array_equal(run(weights.session(options())), expected)
         assert "of no use" in caplog.text

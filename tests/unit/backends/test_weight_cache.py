@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import stat
 import threading
 import time
 from collections.abc import Callable
@@ -139,11 +140,13 @@ def flip(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[SIZE // 2] ^= 1
     times = file.stat()
+    file.chmod(0o600)
     file.write_bytes(content)
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def truncate(file: Path) -> None:
+    file.chmod(0o600)
     os.truncate(file, SIZE // 2)
 
 
@@ -174,6 +177,18 @@ class TestDamage:
         assert workshop.copies() == []
         again = workshop.make(workshop.source())
         assert (again.folder / "weights.bin").read_bytes() != before
+        assert workshop.leftovers() == []
+
+    def test_what_is_mapped_is_not_to_be_written(self, workshop: Workshop) -> None:
+        copy = workshop.make(workshop.source())
+        assert stat.S_IMODE((copy.folder / "weights.bin").stat().st_mode) == 0o400
+
+    def test_of_two_that_find_it_damaged_the_second_spares_what_the_first_has_made(self, workshop: Workshop) -> None:
+        first, second = (workshop.make(workshop.source()) for _ in range(2))
+        workshop.cache.discard(first)
+        made = workshop.make(workshop.source())
+        workshop.cache.discard(second)
+        assert workshop.copies() == [made.folder.name]
         assert workshop.leftovers() == []
 
     @pytest.mark.usefixtures("settled")
