@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +276,20 @@ class TestMemory:
         assert executor._held_bytes <= 100_000
         assert all(np.array_equal(x, y) for x, y in held)
 
+    def test_memory_of_lost_processes_goes_without_waiting_for_a_collection(self, start: Start) -> None:
+        executor = start("ReturnsItsBuffer", "python_models.py")
+        x = np.ones((1, 50_000), np.float32)
+        counts = []
+        gc.disable()
+        try:
+            for _ in range(4):
+                os.kill(executor.pid, signal.SIGKILL)
+                assert np.array_equal(ask(executor, x)[0], x)  # the lost process had been given the batch, or not
+                counts.append(len(_memories()))
+        finally:
+            gc.enable()
+        assert max(counts) == counts[0]
+
     def test_inputs_and_outputs_of_any_size_and_layout(self, start: Start) -> None:
         executor = start("ReturnsItsBuffer", "python_models.py")
         rng = random.Random(3)
@@ -285,6 +299,15 @@ class TestMemory:
         lease = np.frombuffer(executor.buffers.lease(40_000), np.float32).reshape(1, -1)
         lease[:] = 7
         assert np.array_equal(ask(executor, lease)[0], lease)  # where it already lies
+
+
+def _memories() -> list[str]:
+    """Descriptors of this process on shared memory of the model."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # the one of this list
+            found.append(os.readlink(f"/proc/self/fd/{name}"))
+    return [target for target in found if target.startswith("/memfd:guepard-m-")]
 
 
 def test_executors_of_one_model_are_strangers() -> None:

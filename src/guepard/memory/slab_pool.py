@@ -25,6 +25,8 @@ _PAGE_SHIFT = mmap.PAGESIZE.bit_length() - 1
 _STEP_BITS = 3
 _ALIGNMENT = 64
 _NEVER = 2**63
+_NOWHERE: "deque[_Slab]" = deque(maxlen=0)
+"""Where slabs of a closed pool go, to be gone: in a list of its own a slab would hold itself."""
 
 _BYTE = np.dtype(np.uint8)
 _frombuffer = np.frombuffer
@@ -120,6 +122,14 @@ class SlabPool:
                         break
                     self._discard(slab)
             return held_bytes - self._held_bytes
+
+    def close(self) -> None:
+        """Let go of all memory: of what is free now, and of each lease with its end. Later leases have their own."""
+        with self._lock:
+            for slab in self._slabs:
+                slab.free = _NOWHERE
+            self._largest_bytes = 0
+        self.trim(0)
 
     def statistics(self) -> PoolStatistics:
         """A reading that may be off by the leases that begin and end meanwhile."""

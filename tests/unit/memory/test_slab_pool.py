@@ -133,6 +133,36 @@ def test_no_cycle_keeps_what_was_leased_in_a_pool_that_is_gone() -> None:
         gc.enable()
 
 
+@pytest.mark.parametrize("is_pool_gone", [False, True])
+def test_a_lease_that_outlives_a_closed_pool_takes_its_memory_along(is_pool_gone: bool) -> None:
+    grown: list[Any] = []
+
+    class Memory(HeapArena):
+        def grow(self, size_bytes: int) -> memoryview:
+            memory = super().grow(size_bytes)
+            grown.append(weakref.ref(memory))
+            return memory
+
+    gc.disable()
+    try:
+        slabs = SlabPool(Memory(), limit_bytes=MIB)
+        view = slabs.lease(PAGE)
+        slabs.lease(2 * PAGE)
+        slabs.close()
+        assert [memory() is None for memory in grown] == [False, True]
+        assert slabs.lease(PAGE).nbytes == PAGE
+        assert len(grown) == 2
+        if is_pool_gone:
+            del slabs
+            del view
+            assert grown[0]() is None
+        else:
+            del view
+            assert slabs.statistics().free_bytes == 0
+    finally:
+        gc.enable()
+
+
 class TestLimits:
     def test_what_exceeds_the_limit_is_given_memory_of_its_own(self) -> None:
         slabs = pool(limit_bytes=2 * MIB)

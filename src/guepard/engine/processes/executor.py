@@ -127,7 +127,7 @@ class ProcessExecutor:
         """Put a new process in the place of one that was lost. Raises: LoadError when it cannot load the model."""
         if self._worker.is_lost and not self._is_closed:
             self._worker.end()
-            self.buffers.trim(0)
+            self.buffers.close()
             self._begin()
 
     def execute(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Outputs:
@@ -187,7 +187,7 @@ class ProcessExecutor:
         """The process ends, and its memory goes as soon as nobody refers to this object or to answers any more."""
         self._is_closed = True
         self._worker.end()
-        self.buffers.trim(0)
+        self.buffers.close()
         self.on_loss = _nothing
 
     # One batch
