@@ -16,6 +16,7 @@ NAME_RULE = "a name has 1 to 128 letters, digits, '_', '.' or '-', and starts wi
 
 Count = Annotated[int, Meta(ge=1)]
 InstanceCount = Annotated[int, Meta(ge=1, le=1_024)]  # more are a slip, and would take minutes to load
+BucketLength = Annotated[int, Meta(ge=1, le=2**24)]  # every request beyond the bucket before is padded to it
 TokenCount = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Bound = Annotated[int, Meta(ge=0)]
 TokenBound = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -133,7 +134,7 @@ class PaddingSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
         DefaultText("as the model declares"),
     ] = None
     buckets: Annotated[
-        tuple[TokenCount, ...] | None,
+        tuple[BucketLength, ...] | None,
         Meta(
             description="Lengths that batches are padded to, ascending; unset: as long as the longest request of the "
             "batch."

@@ -56,7 +56,7 @@ SEEN_BY_THE_SCHEMA = [
     ),
     ("models: [{name: m, path: m.onnx, padding: {outputs: {y: -1}}}]", ["padding.outputs", "-1"]),
     ("models: [{name: m, path: m.onnx, padding: {buckets: [0, 8]}}]", ["padding.buckets", "0"]),
-    ("models: [{name: m, path: m.onnx, padding: {buckets: [8, 2147483648]}}]", ["padding.buckets[1]", "2147483648"]),
+    ("models: [{name: m, path: m.onnx, padding: {buckets: [8, 16777217]}}]", ["padding.buckets[1]", "to 16777216"]),
     ("models: [{name: m, path: m.onnx, padding: {max_tokens: 0}}]", ["padding.max_tokens", "0"]),
     ("models: [{name: m, path: m.onnx, padding: {max_tokens: 2147483648}}]", ["padding.max_tokens", "to 2147483647"]),
     ("models: [{name: m, path: m.onnx, padding: {max_padding: 2147483648}}]", ["padding.max_padding", "to 2147483647"]),
