@@ -45,7 +45,7 @@ LARGE_CONNECTIONS = frozenset((1, 8))
 """More would only wait for a large model: its two cores are full with eight."""
 
 
-def parse_arguments() -> argparse.Namespace:
+def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--peers", type=_names(BY_NAME), default=tuple(BY_NAME), help=f"of {', '.join(BY_NAME)} (default all)"
@@ -57,13 +57,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--duration", type=_seconds, default=2.0, help="of one load; with large models half as much again (2s)"
     )
-    parser.add_argument("--turns", type=int, default=3, help="for each contender; with large models one less (3)")
+    parser.add_argument("--turns", type=_count, default=3, help="for each contender; with large models one less (3)")
     parser.add_argument("--quick", action="store_true", help="one turn of short loads: does it work?")
     parser.add_argument(
         "--out", type=Path, help=f"where the raw data go (default {RESULT.name}, in benchmarks/results)"
     )
     parser.add_argument("--install", action="store_true", help="make the environments and models, and stop")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     if arguments.quick:
         arguments.turns, arguments.duration = 1, min(arguments.duration, 1.0)
     return arguments
@@ -80,12 +80,25 @@ def _names(known: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
     return names
 
 
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"{text}: write 1 or more")
+    return count
+
+
 def _counts(text: str) -> tuple[int, ...]:
-    return tuple(sorted({int(word) for word in text.split(",")}))
+    return tuple(sorted({_count(word) for word in text.split(",")}))
 
 
 def _seconds(text: str) -> float:
-    return Duration.read(text) / 1e9
+    try:
+        seconds = Duration.read(text) / 1e9
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not seconds:
+        raise argparse.ArgumentTypeError(f"{text}: write a duration above 0, such as 2s")
+    return seconds
 
 
 class Gathering:
