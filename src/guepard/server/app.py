@@ -5,7 +5,6 @@ An `Application` is what serves; the process around it belongs to whoever runs i
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,8 +12,6 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, NamedTuple
 
 from guepard import __version__
-from guepard.backends.private_folder import private_folder
-from guepard.backends.weight_cache import WEIGHTS_FOLDER
 from guepard.core.buffers import BufferPool
 from guepard.core.errors import ConfigurationError, LoadError
 from guepard.core.model import Model
@@ -35,6 +32,7 @@ from guepard.limits.memory_limit import default_inflight_bytes, default_pool_byt
 from guepard.memory.heap_arena import HeapArena
 from guepard.memory.slab_pool import SlabPool
 from guepard.protocols.error_body import OWN_STATUSES, TRITON_STATUSES
+from guepard.server.cache_folder import cache_folder
 from guepard.server.documents import Documents, Readiness
 from guepard.server.http.api_routes import api_routes
 from guepard.server.http.coders import Coders
@@ -92,7 +90,9 @@ def build_engine(
         repository,
         data_plane,
         LoopScheduler(asyncio.get_running_loop()),
-        resources=Resources(_cpus(options), memory_limit(), options.profile, _cache(options), buffers),
+        resources=Resources(
+            _cpus(options), memory_limit(), options.profile, cache_folder(options.cache_dir, options.profile), buffers
+        ),
         drain_timeout_s=options.drain_timeout / _SECOND_NS,
         frozen=options.model_control_mode == "none",
         on_change=on_change,
@@ -282,8 +282,8 @@ def _cpus(options: ServerSettings) -> int:
         log.info("CPUs for models: %d, as configured (%s)", options.cpus, budget)
         if options.cpus > budget.cpus:
             log.warning(
-                "server.cpus is %d, and this process may use %d: instances wait for one another, and models take longer "
-                "to load; write auto, or at most %d",
+                "server.cpus is %d, and this process may use %d: instances wait for one another, and models take "
+                "longer to load; write auto, or at most %d",
                 options.cpus,
                 budget.cpus,
                 budget.cpus,
@@ -291,28 +291,6 @@ def _cpus(options: ServerSettings) -> int:
         return options.cpus
     log.info("CPUs for models: %d (%s)", budget.cpus, budget)
     return budget.cpus
-
-
-def _cache(options: ServerSettings) -> Path | None:
-    if options.cache_dir == "none":
-        return None
-    if options.cache_dir is not None:
-        folder = Path(options.cache_dir)
-        if options.profile == "standard":  # the other keeps nothing
-            _check_cache(folder)
-        return folder
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "guepard")
-
-
-def _check_cache(folder: Path) -> None:
-    """Raises: ConfigurationError for a folder that somebody asked for and that cannot be used."""
-    try:
-        private_folder(folder / WEIGHTS_FOLDER)
-    except (OSError, ValueError) as error:
-        reason = f"{error.strerror}: {folder}" if isinstance(error, OSError) and error.strerror else error
-        raise ConfigurationError(
-            f"server.cache_dir: {reason} (write a folder of this user's, or none to keep nothing)"
-        ) from None
 
 
 def _limits(options: ServerSettings) -> HttpLimits:

@@ -110,15 +110,13 @@ def risks(settings: Settings) -> list[str]:
 
 
 def _group_risks(group: InstanceGroupSettings, server: ServerSettings) -> list[str]:
-    found = []
     count = 1 if group.count == "auto" else group.count
-    if group.execution in ("inline", "thread"):
-        for option in ("instance_timeout", "memory_limit"):
-            if getattr(group, option) is not None:
-                found.append(
-                    f"instance_group.{option} is for processes and execution is {group.execution}, so nothing keeps "
-                    "to it; write execution: process, or leave it out"
-                )
+    found = [
+        f"instance_group.{option} is for processes and execution is {group.execution}, so nothing keeps to it; "
+        "write execution: process, or leave it out"
+        for option in ("instance_timeout", "memory_limit")
+        if group.execution in ("inline", "thread") and getattr(group, option) is not None
+    ]
     if group.execution == "inline" and count > 1:
         found.append(
             f"instance_group.count is {count} and execution is inline, where one batch runs at a time; "

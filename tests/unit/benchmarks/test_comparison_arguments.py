@@ -20,9 +20,7 @@ def test_what_is_asked_for() -> None:
         (["--peers", "nobody"], "'nobody': choose from guepard"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(
-    words: list[str], refusal: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_measured_is_refused(words: list[str], refusal: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse_arguments(words)
     assert refusal in capsys.readouterr().err

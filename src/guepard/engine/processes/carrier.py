@@ -61,13 +61,13 @@ class Carrier:
     def place_together(self, datatypes: Sequence[str], arrays: Sequence[Array]) -> "Together":
         """Put all `arrays` into one lease, but for those that go within the frame."""
         data = [_bytes(datatype, array) for datatype, array in zip(datatypes, arrays, strict=True)]
-        ends = 0
+        total = 0
         starts = []
         for each in data:
-            starts.append(ends)
+            starts.append(total)
             if len(each) > _WITHIN_FRAME_BYTES:
-                ends += -(-len(each) // _ALIGNMENT) * _ALIGNMENT
-        lease = self._pool.lease(ends) if ends else None
+                total += -(-len(each) // _ALIGNMENT) * _ALIGNMENT
+        lease = self._pool.lease(total) if total else None
         offset = None if lease is None else self._arena.offset_of(lease)
         places = []
         for datatype, array, each, start in zip(datatypes, arrays, data, starts, strict=True):
@@ -79,7 +79,7 @@ class Carrier:
                 places.append(Place(datatype, array.shape, start, size))
         if lease is None or offset is None:
             return Together(tuple(places), None, 0, 0)
-        return Together(tuple(places), lease, offset, ends)
+        return Together(tuple(places), lease, offset, total)
 
 
 class Together(NamedTuple):

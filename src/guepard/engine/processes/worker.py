@@ -59,6 +59,10 @@ OUTPUT_LIMIT_BYTES = 2**30
 _HEAP_KEPT_BYTES = 2**26
 """Of freed memory, until the model is idle: models have their own copies of inputs, made anew for each batch."""
 
+_IDLE_NS = 30 * SECOND  # outputs' slabs that nobody has used for so long go back to the system
+_FAREWELL_S = 5.0
+_MOST_ROWS = 2**31  # what else a model may call a row is none
+
 _PR_SET_PDEATHSIG = 1
 _OOM_SCORE = "500"  # when memory runs out, the kernel ends this process before the server
 
@@ -265,10 +269,6 @@ class _Control:
         os._exit(1)
 
 
-_FAREWELL_S = 5.0
-_IDLE_NS = 30 * SECOND  # outputs' slabs that nobody has used for so long go back to the system
-
-
 class _Request(InferenceRequest):
     """A request as far as the model may know it. Its flag lies in memory that the server writes to."""
 
@@ -302,9 +302,6 @@ def _array(place: Place, inputs: SharedView) -> Array:
     array = view_array(place, place.data if place.offset < 0 else inputs.view(place.offset, place.size_bytes))
     array.flags.writeable = False
     return array
-
-
-_MOST_ROWS = 2**31  # what else a model may call a row is none
 
 
 def _failure(error: BaseException) -> Failed:
