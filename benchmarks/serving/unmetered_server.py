@@ -10,10 +10,10 @@ from typing import Any
 
 from benchmarks.serving.contender import free_ports
 from guepard.cli import main
-from guepard.telemetry.metrics import MetricsRegistry
+from guepard.telemetry.histogram import LatencyHistogram
 from guepard.telemetry.statistics import ModelStatistics
 
-RECORDERS = ((MetricsRegistry, "record_call"), (ModelStatistics, "record_execution"))
+RECORDERS = ((LatencyHistogram, "append"), (ModelStatistics, "record_execution"))
 
 
 def nothing(*_: Any) -> None:
