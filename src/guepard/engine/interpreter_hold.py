@@ -1,10 +1,7 @@
 """How long code keeps the interpreter to itself.
 
 Python code on a thread lets others run only where it waits or calls into libraries that let go of the interpreter's
-lock. Code that does neither holds up the event loop, and with it every other model's requests.
-
-Source: Linux, sched-stats: /proc/PID/schedstat tells nanoseconds on a CPU, then nanoseconds ready to run without one.
-"""
+lock. Code that does neither holds up the event loop, and with it every other model's requests."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -12,6 +9,8 @@ from itertools import pairwise
 from sys import getswitchinterval
 from time import clock_gettime_ns, perf_counter_ns, pthread_getcpuclockid, sleep
 from typing import NamedTuple
+
+from guepard.engine.cpu_waits import thread_waits_ns
 
 _TICK_S = 0.000_2
 _CALM_TICKS = 20  # before `run`, to know what a turn is like without it
@@ -65,7 +64,7 @@ class _Watcher(threading.Thread):
 
     def run(self) -> None:
         while not self.stop.is_set():
-            self._ticks.append((perf_counter_ns(), _cpu_wait_ns()))
+            self._ticks.append((perf_counter_ns(), thread_waits_ns()))
             if len(self._ticks) == _CALM_TICKS:
                 self.calm.set()
             sleep(_TICK_S)
@@ -91,13 +90,4 @@ def _awaited_ns(length_ns: int, cpu_wait_ns: int) -> int:
 
 
 def _all_waits_ns(threads: Sequence[int | None]) -> int:
-    return _cpu_wait_ns() + sum([_cpu_wait_ns(f"self/task/{thread}") for thread in threads])
-
-
-def _cpu_wait_ns(thread: str = "thread-self") -> int:
-    """Of a thread, by default this one, since it began; 0 where the kernel does not tell."""
-    try:
-        with open(f"/proc/{thread}/schedstat", "rb") as file:
-            return int(file.read().split()[1])
-    except (OSError, IndexError):
-        return 0
+    return thread_waits_ns() + sum(map(thread_waits_ns, threads))

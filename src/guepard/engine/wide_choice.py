@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from guepard.backends.base import Executor, LoadedModel
 from guepard.core.model_config import Execution, InstanceGroup, ModelDescription
+from guepard.engine.cpu_waits import process_waits_ns
 from guepard.engine.resources import Resources
 from guepard.engine.warmup import Warmup, run_sample, same
 
@@ -23,6 +24,7 @@ _PAYS_FROM = 0.9  # of the narrow time
 _TRIED_ROWS = (1, 4, 16)
 _RUNS = 4  # of each width
 _TRIES = 3  # with one row: work of others can hide a gain for a while, and cannot make one up
+_CALM = 0.1  # of a wide run, for which its threads may have waited for CPUs in all
 _ENOUGH_NS = 400_000_000
 
 
@@ -75,7 +77,8 @@ def measure_widths(narrow: Executor, wide: Executor, description: ModelDescripti
     """The largest batch for which the wide executor is more than a tenth faster, and the figures for one row.
 
     Both run in turns. What would take too long to try is taken to pay, as it did for fewer rows: more rows are only
-    easier to share out.
+    easier to share out. So is one row when other work had the CPUs in all the trials: the machine is calm at other
+    times, and the choice is for good.
     """
     limit = max(1, description.max_batch_size)
     if not same_answers(narrow, wide, description, free_size):
@@ -83,17 +86,22 @@ def measure_widths(narrow: Executor, wide: Executor, description: ModelDescripti
     paying, reason, spent = 0, "", 0
     for rows in [rows for rows in _TRIED_ROWS if rows <= limit]:
         times: dict[Executor, int] = {}
+        was_calm = False
         for _ in range(_TRIES if rows == 1 else 1):
             for executor in (narrow, wide) * _RUNS:
+                waited = process_waits_ns()
                 started = perf_counter_ns()
                 run_sample(executor, description, rows, free_size)
                 took = perf_counter_ns() - started
+                was_calm |= executor is wide and process_waits_ns() - waited <= took * _CALM
                 times[executor] = min(times.get(executor, took), took)
                 spent += took
             if times[wide] <= times[narrow] * _PAYS_FROM:
                 break
         reason = reason or f"one row takes {_ms(times[wide])} wide and {_ms(times[narrow])} narrow"
         if times[wide] > times[narrow] * _PAYS_FROM:
+            if rows == 1 and not was_calm:
+                return 1, f"{reason}, which says little as other work had the CPUs: it is taken to pay"
             return paying, reason
         paying = rows
         if spent + 8 * (times[narrow] + times[wide]) > _ENOUGH_NS:

@@ -22,11 +22,14 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0
         self.runs = 0
+        self.waited = 0
         monkeypatch.setattr(wide_choice, "perf_counter_ns", lambda: self.now)
+        monkeypatch.setattr(wide_choice, "process_waits_ns", lambda: self.waited)
 
-    def taking(self, cost_ms: Callable[[int], float]) -> FakeExecutor:
+    def taking(self, cost_ms: Callable[[int], float], waits_ms: Callable[[], float] = lambda: 0) -> FakeExecutor:
         def run(array: Any) -> Any:
             self.now += int(cost_ms(len(array)) * MS)
+            self.waited += int(waits_ms() * MS)
             self.runs += 1
             return array * 2
 
@@ -78,6 +81,23 @@ class TestMeasuring:
         turns = iter([1, 50, 1, 1, 50] + [1] * 100)
         narrow, wide = clock.taking(lambda rows: 2 * rows), clock.taking(lambda rows: next(turns) * rows)
         assert measure_widths(narrow, wide, described(1), 1)[0] == 1
+
+    def test_no_gain_while_others_have_the_cpus_says_nothing(self, clock: Clock) -> None:
+        narrow, wide = clock.taking(lambda rows: 2 * rows), clock.taking(lambda rows: 2 * rows, lambda: 0.5)
+        max_rows, reason = measure_widths(narrow, wide, described(), 1)
+        assert max_rows == 1
+        assert reason == (
+            "one row takes 2 ms wide and 2 ms narrow, which says little as other work had the CPUs: it is taken to pay"
+        )
+
+    def test_one_calm_run_is_enough_to_know(self, clock: Clock) -> None:
+        waits = iter([0.5, 0.5, 0.5, 0.1] + [0.5] * 100)
+        narrow, wide = clock.taking(lambda rows: 2 * rows), clock.taking(lambda rows: 2 * rows, lambda: next(waits))
+        assert measure_widths(narrow, wide, described(), 1)[0] == 0
+
+    def test_waits_of_narrow_runs_say_nothing_about_wide_ones(self, clock: Clock) -> None:
+        narrow, wide = clock.taking(lambda rows: 2 * rows, lambda: 1), clock.taking(lambda rows: 2 * rows)
+        assert measure_widths(narrow, wide, described(), 1)[0] == 0
 
     def test_an_executor_that_says_something_else_is_not_used(self, clock: Clock) -> None:
         wide = FakeExecutor(lambda array: array + 1)
