@@ -30,12 +30,13 @@ _ENOUGH_NS = 150_000_000  # runs that took so long together say enough
 # Batch sizes that are tried between one row and a full batch, and how much cheaper per row a larger one must be.
 _TRIED_SIZES = (4, 16)
 PAYS_FROM = 0.97
+_LONG_NS = 1_000_000_000  # runs of so long are spared where smaller ones have shown that rows do not get cheaper
 
 _TOLERANCE = {"rtol": 1e-3, "atol": 1e-5}
 
 
 class Timing(NamedTuple):
-    """Nanoseconds of the fastest run with one row and with a full batch."""
+    """Nanoseconds of the fastest run with one row and with a full batch, which may be reckoned from smaller ones."""
 
     one: int
     full: int
@@ -73,12 +74,25 @@ def warm_up(name: str, executor: Executor, description: ModelDescription, max_ro
         independent = _rows_independent(name, executor, description, size)
     batched = description.max_batch_size > 0 and (description.batch_verified or independent is True)
     sizes = [1, *[rows for rows in (*_TRIED_SIZES, max_rows) if 1 < rows <= max_rows]] if batched else [1]
-    times = {rows: _fastest(executor, _samples(description, rows, size), description) for rows in sizes}
+    times = _times(executor, description, sizes, size)
     hold = None
     if isinstance(executor, PythonExecutor):
         full = _samples(description, sizes[-1], size)
         hold = _hold(lambda: _run(executor, full, description), executor.threads)
     return Warmup(Timing(times[1], times[sizes[-1]]), independent, paying_rows(times), size, hold)
+
+
+def _times(executor: Executor, description: ModelDescription, sizes: Sequence[int], free_size: int) -> dict[int, int]:
+    """Of a run with each of `sizes` rows, the fastest; of what would take long and show nothing new, what it would."""
+    times: dict[int, int] = {}
+    for rows in sizes:
+        before = max(times, default=0)
+        estimate = times[before] * rows // before if before else 0
+        if estimate > _LONG_NS and before > 1 and paying_rows(times) == 1:
+            times[rows] = estimate
+        else:
+            times[rows] = _fastest(executor, _samples(description, rows, free_size), description)
+    return times
 
 
 def _hold(run: Callable[[], object], threads: Sequence[int]) -> Hold:

@@ -12,6 +12,7 @@ from guepard.backends.base import ModelSource
 from guepard.backends.onnxruntime import OnnxRuntimeBackend
 from guepard.core.model_config import ModelDescription, ModelPolicy
 from guepard.core.tensor import TensorSpec
+from guepard.engine import warmup
 from guepard.engine.warmup import Warmup, paying_rows, warm_up
 from tests.services import onnx_models
 from tests.unit.engine.fake_executors import FakeExecutor
@@ -184,3 +185,30 @@ class TestSamples:
 )
 def test_a_batch_is_as_large_as_makes_rows_cheaper(times: dict[int, int], expected: int) -> None:
     assert paying_rows(times) == expected
+
+
+@pytest.mark.parametrize(
+    ("run_ms", "largest", "full_ms"),
+    [
+        (lambda rows: 100 * rows, 4, 6_400),  # what 16 and 64 rows take is clear
+        (lambda rows: 10 * rows, 64, 640),  # it is as clear, and cheap to see
+        (lambda rows: 500, 64, 500),  # rows get cheaper
+        (lambda rows: 300 + 20 * rows, 64, 1_580),
+    ],
+)
+def test_long_runs_that_show_nothing_new_are_spared(
+    monkeypatch: pytest.MonkeyPatch, run_ms: Callable[[int], int], largest: int, full_ms: int
+) -> None:
+    now = 0
+    monkeypatch.setattr(warmup, "perf_counter_ns", lambda: now)
+
+    def run(array: Any) -> Any:
+        nonlocal now
+        now += run_ms(len(array)) * 1_000_000
+        return array
+
+    executor = FakeExecutor(run)
+    timing = warm_up("m", executor, description([1], max_batch_size=64, batch_verified=True), 64).timing
+    assert timing is not None
+    assert timing.full == full_ms * 1_000_000
+    assert max(map(len, executor.runs)) == largest
