@@ -41,7 +41,8 @@ def test_the_list_has_what_serves(server: RunningServer) -> None:
     assert document == {"object": "list", "models": ["double"]}
     assert (card["id"], card["object"], card["owned_by"]) == ("double", "model", "guepard")
     date = server.request("GET", "/v1/models").headers["date"]
-    assert 0 <= parsedate_to_datetime(date).timestamp() - card["created"] < 60
+    # The Date line is renewed once a second, so it may be as old as that.
+    assert -1 <= parsedate_to_datetime(date).timestamp() - card["created"] < 60
 
 
 @pytest.mark.parametrize("path", ["double", "double/versions/1"])
