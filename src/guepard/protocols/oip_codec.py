@@ -54,8 +54,7 @@ class OipCodec:
         self._opening = b'{"model_name":%b,"model_version":%b,' % (_text(config.name), _text(config.version))
         self._plain_opening = self._opening + b'"outputs":['
         self._words = tuple([OutputWords(place, spec) for place, spec in enumerate(config.outputs)])
-        self._chosen: Memo[tuple[str, ...] | None, _Words] = Memo(_MEMO_LIMIT)
-        self._chosen.keep(None, self._words)
+        self._chosen: Memo[tuple[str, ...], _Words] = Memo(_MEMO_LIMIT)
         self._binary_heads: Memo[bytes, BinaryHead] = Memo(_MEMO_LIMIT)
 
     # Requests
@@ -147,7 +146,8 @@ class OipCodec:
         if request.id is not None or response.parameters:
             opening = self._telling_opening(request, response)
         outputs = response.outputs
-        chosen = self._chosen.get(request.requested_outputs) or self._choose(request.requested_outputs)
+        wanted = request.requested_outputs
+        chosen = self._words if wanted is None else self._chosen.get(wanted) or self._choose(wanted)
         reply_format = request.reply_format
         if reply_format is BINARY:
             return self._encode_binary(opening, chosen, outputs)
@@ -170,9 +170,9 @@ class OipCodec:
         parameters = b'"parameters":%b,' % orjson.dumps(dict(response.parameters)) if response.parameters else b""
         return b'%b%b%b"outputs":[' % (self._opening, identity, parameters)
 
-    def _choose(self, names: tuple[str, ...] | None) -> _Words:
+    def _choose(self, names: tuple[str, ...]) -> _Words:
         by_name = {words.name: words for words in self._words}
-        chosen = [by_name[name] for name in names or ()]
+        chosen = [by_name[name] for name in names]
         self._chosen.keep(names, chosen)
         return chosen
 

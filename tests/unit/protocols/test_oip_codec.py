@@ -293,3 +293,19 @@ def test_answers_of_ever_new_shapes_stay_right() -> None:
     for size in [*range(400), 3, 399]:
         output = json.loads(answer(codec, [np.zeros((1, size), np.float32)])[1])["outputs"][0]
         assert (output["shape"], len(output["data"])) == ([1, size], size)
+
+
+def test_many_choices_of_outputs_are_told_apart_and_all_remain_all() -> None:
+    specs = [TensorSpec(f"o{number}", "INT64", [-1]) for number in range(20)]
+    codec = OipCodec(config_of(outputs=tuple(specs)))
+    outputs = [np.array([[number]], np.int64) for number in range(20)]
+    pairs = [(f"o{left}", f"o{right}") for left in range(20) for right in range(20) if left != right]
+    assert len(pairs) > 256  # more than are kept
+    for names in [*pairs, *pairs[:3]]:
+        told = json.loads(answer(codec, outputs, requested_outputs=names)[1])["outputs"]
+        assert [output["name"] for output in told] == list(names)
+        assert [output["data"] for output in told] == [[int(name[1:])] for name in names]
+    assert len(json.loads(answer(codec, outputs)[1])["outputs"]) == 20
+    length, body = answer(codec, outputs, requested_outputs=pairs[5], reply_format=BINARY)
+    assert length is not None
+    assert np.frombuffer(body[length:], np.int64).tolist() == [int(name[1:]) for name in pairs[5]]
