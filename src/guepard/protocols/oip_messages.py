@@ -1,7 +1,8 @@
 """The JSON shapes of an OIP inference request, and the decoders that check datatypes, ranges and depth while parsing.
 
-No value that would wrap or overflow reaches numpy: msgspec checks each number against its datatype's range in C while it
-parses, or leaves that to FlatNumbers, which does. Source: Open Inference Protocol V2, "Inference Request"; Triton's binary tensor data extension.
+No value that would wrap or overflow reaches numpy: msgspec checks each number against its datatype's range in C while
+it parses, or leaves that to FlatNumbers, which does. Source: Open Inference Protocol V2, "Inference Request"; Triton's
+binary tensor data extension.
 """
 
 import re
