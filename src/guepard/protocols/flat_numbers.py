@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from guepard.core.datatypes import DATATYPES
+from guepard.core.memo import Memo
 from guepard.core.tensor import Array
 
 _CODES = {
@@ -27,7 +28,7 @@ _CODES = {
     "UINT32": "I",
     "UINT64": "Q",
 }
-_KEPT_LENGTHS = 4_096
+_KEPT_LENGTHS = 256
 _ndarray = np.ndarray
 
 
@@ -56,17 +57,16 @@ class FlatNumbers:
             return None
 
 
-class _Packers(dict[int, Callable[..., bytes]]):
-    """By how many numbers they pack."""
+class _Packers(Memo[int, Callable[..., bytes]]):
+    """By how many numbers they pack. Those that were made last are kept."""
 
     def __init__(self, code: str) -> None:
-        super().__init__()
+        super().__init__(_KEPT_LENGTHS)
         self._code = code
 
     def __missing__(self, count: int) -> Callable[..., bytes]:
         pack = struct.Struct(f"<{count}{self._code}").pack
-        if count <= _KEPT_LENGTHS:
-            self[count] = pack
+        self.keep(count, pack)
         return pack
 
 
