@@ -107,7 +107,6 @@ def write_over_sockets(parameters: dict[str, Any]) -> None:
 
 def close_everything(parameters: dict[str, Any]) -> None:
     os.closerange(3, 1_024)
-    time.sleep(0.5)
 
 
 def end_control(parameters: dict[str, Any]) -> None:

@@ -67,7 +67,6 @@ class WorkerProcess:
         self._is_ending = False
         self._is_retired = False
         self._is_loaded = False
-        self._has_hung_up = False  # it has closed its socket, and not by its end
         # What the batch that runs now is watched by: when it began, how long it may take, and what to do at each look.
         self._since = 0
         self._limit_ns = 0
@@ -146,8 +145,7 @@ class WorkerProcess:
         return monotonic_ns() - since
 
     def lost(self) -> InstanceLost:
-        """The error of whoever was waiting for a process that was given up, or whose socket was at its end."""
-        self._has_hung_up = self._has_hung_up or not self._state.is_ending()
+        """The error of whoever was waiting for a process that was given up."""
         if not self._is_fated.wait(_FATE_S):
             self.give_up(LossReason.GARBLED, "closed its socket")
             self._is_fated.wait(_UNLOAD_S)
@@ -341,9 +339,8 @@ class WorkerProcess:
             code = self._process.wait()
         with self._losing:
             if self.loss is None and not self._is_ending:
-                self.loss = LossReason.GARBLED if self._has_hung_up else LossReason.EXITED
-                end = f"was killed by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
-                self.fate = f"closed its socket and {end}" if self._has_hung_up else end
+                self.loss = LossReason.EXITED
+                self.fate = f"was killed by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
 
     def _clear_up(self) -> None:
         """End what the model started and did not end: it would hold the model's memory. Not all of it ends when told:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, MAP_SHARED, mmap
@@ -27,37 +26,6 @@ def test_a_process_that_is_stopped_goes_on_and_ends() -> None:
             process.kill()
         process.wait()
         assert (state.is_stopped(), state.private_bytes()) == (False, 0)
-
-
-def test_a_process_that_ends_is_known_to_end_before_it_is_waited_for() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        state = ProcessState(process.pid)
-        try:
-            assert not state.is_ending()
-        finally:
-            process.kill()
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert state.is_ending()
-        process.wait()
-        assert state.is_ending()
-
-
-def test_who_sees_the_end_of_its_socket_knows_that_it_ends() -> None:
-    code = "import socket, sys; s = socket.socket(fileno=int(sys.argv[1])); s.sendall(b'x'); input()"
-    for _ in range(5):
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            descriptor = theirs.fileno()
-            with subprocess.Popen(
-                [sys.executable, "-c", code, str(descriptor)], stdin=subprocess.PIPE, pass_fds=(descriptor,)
-            ) as process:
-                theirs.close()
-                state = ProcessState(process.pid)
-                assert ours.recv(1) == b"x"
-                assert not state.is_ending()
-                process.kill()
-                assert ours.recv(1) == b""
-                assert state.is_ending()
 
 
 def test_a_name_that_looks_like_the_fields_after_it() -> None:
