@@ -1,7 +1,8 @@
 """How long code keeps the interpreter to itself.
 
 Python code on a thread lets others run only where it waits or calls into libraries that let go of the interpreter's
-lock. Code that does neither holds up the event loop, and with it every other model's requests."""
+lock. Code that does neither holds up the event loop, and with it every other model's requests.
+"""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from sys import getswitchinterval
 from time import clock_gettime_ns, perf_counter_ns, pthread_getcpuclockid, sleep
 from typing import NamedTuple
 
-from guepard.engine.cpu_waits import thread_waits_ns
+from guepard.engine.cpu_times import thread_waits_ns
 
 _TICK_S = 0.000_2
 _CALM_TICKS = 20  # before `run`, to know what a turn is like without it

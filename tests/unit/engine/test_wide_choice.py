@@ -1,6 +1,6 @@
 """Whether executions on all CPUs pay, by runs whose times the test decides."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Literal
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from guepard.core.model_config import Execution, InstanceGroup, ModelDescription
 from guepard.core.tensor import TensorSpec
 from guepard.engine import wide_choice
+from guepard.engine.cpu_times import CpuTime
 from guepard.engine.resources import Resources
 from guepard.engine.warmup import Timing, Warmup
 from guepard.engine.wide_choice import WideChoice, choose_wide, measure_widths
@@ -16,20 +17,38 @@ from tests.unit.engine.fake_executors import FakeExecutor, FakeModel
 MS = 1_000_000
 
 
+Shares = Callable[[], tuple[float, float]]
+
+
 class Clock:
-    """Stands still but for runs of executors that were made with `taking`."""
+    """Stands still but for runs of executors that were made with `taking`. Two threads compute."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0
         self.runs = 0
-        self.waited = 0
+        self.had = [0, 0]
+        self.waited = [0, 0]
+        self.threads = {1, 2}
+        self.helpers: set[int] = set()  # whose times were asked for
         monkeypatch.setattr(wide_choice, "perf_counter_ns", lambda: self.now)
-        monkeypatch.setattr(wide_choice, "process_waits_ns", lambda: self.waited)
+        monkeypatch.setattr(wide_choice, "cpu_times", self.cpu_times)
+        monkeypatch.setattr(wide_choice, "thread_ids", lambda: set(self.threads))
 
-    def taking(self, cost_ms: Callable[[int], float], waits_ms: Callable[[], float] = lambda: 0) -> FakeExecutor:
+    def cpu_times(self, helpers: Collection[int]) -> list[CpuTime]:
+        self.helpers |= set(helpers)
+        return [CpuTime(*times) for times in zip(self.had, self.waited, strict=True)]
+
+    def taking(
+        self, cost_ms: Callable[[int], float], waiting: Shares = lambda: (0, 0), having: Shares = lambda: (1, 0)
+    ) -> FakeExecutor:
+        """`waiting`, `having`: shares of a run for which each thread waits for a CPU, and has one."""
+
         def run(array: Any) -> Any:
-            self.now += int(cost_ms(len(array)) * MS)
-            self.waited += int(waits_ms() * MS)
+            cost_ns = int(cost_ms(len(array)) * MS)
+            self.now += cost_ns
+            for times, shares in ((self.waited, waiting()), (self.had, having())):
+                for thread, share in enumerate(shares):
+                    times[thread] += int(share * cost_ns)
             self.runs += 1
             return array * 2
 
@@ -82,22 +101,51 @@ class TestMeasuring:
         narrow, wide = clock.taking(lambda rows: 2 * rows), clock.taking(lambda rows: next(turns) * rows)
         assert measure_widths(narrow, wide, described(1), 1)[0] == 1
 
-    def test_no_gain_while_others_have_the_cpus_says_nothing(self, clock: Clock) -> None:
-        narrow, wide = clock.taking(lambda rows: 2 * rows), clock.taking(lambda rows: 2 * rows, lambda: 0.5)
-        max_rows, reason = measure_widths(narrow, wide, described(), 1)
-        assert max_rows == 1
-        assert reason == (
-            "one row takes 2 ms wide and 2 ms narrow, which says little as other work had the CPUs: it is taken to pay"
+    @pytest.mark.parametrize(
+        ("having", "expected"), [((0.5, 0.5), 64), ((0.5, 0.89), 64), ((0.89, 0.5), 64), ((0.5, 0.91), 0), ((1, 0), 0)]
+    )
+    def test_while_others_have_the_cpus_the_busiest_thread_tells(
+        self, clock: Clock, having: tuple[float, float], expected: int
+    ) -> None:
+        narrow = clock.taking(lambda rows: 2 * rows)
+        wide = clock.taking(lambda rows: 2 * rows, lambda: (0.5, 0), lambda: having)
+        assert measure_widths(narrow, wide, described(), 1)[0] == expected
+
+    def test_the_reason_then_names_both_figures(self, clock: Clock) -> None:
+        narrow = clock.taking(lambda rows: 2.1 * rows)
+        wide = clock.taking(lambda rows: 2.4 * rows, lambda: (0.2, 0), lambda: (0.5, 0.4))
+        assert measure_widths(narrow, wide, described(), 1)[1] == (
+            "one row takes 2.4 ms wide and 2.1 ms narrow while other work has the CPUs, "
+            "which its busiest thread had for 1.2 ms and 2.1 ms"
         )
 
-    def test_one_calm_run_is_enough_to_know(self, clock: Clock) -> None:
-        waits = iter([0.5, 0.5, 0.5, 0.1] + [0.5] * 100)
-        narrow, wide = clock.taking(lambda rows: 2 * rows), clock.taking(lambda rows: 2 * rows, lambda: next(waits))
+    def test_others_who_hold_up_the_narrow_runs_make_up_no_gain(self, clock: Clock) -> None:
+        narrow = clock.taking(lambda rows: 4 * rows, lambda: (0.5, 0), lambda: (0.5, 0))
+        wide = clock.taking(lambda rows: 2 * rows)
         assert measure_widths(narrow, wide, described(), 1)[0] == 0
 
-    def test_waits_of_narrow_runs_say_nothing_about_wide_ones(self, clock: Clock) -> None:
-        narrow, wide = clock.taking(lambda rows: 2 * rows, lambda: 1), clock.taking(lambda rows: 2 * rows)
+    def test_larger_batches_are_judged_by_the_busiest_thread_too(self, clock: Clock) -> None:
+        narrow = clock.taking(lambda rows: 2 * rows)
+        shares = iter([0.5] * (1 + 4 + 4) + [1] * 4)
+        wide = clock.taking(lambda rows: 2 * rows, lambda: (0, 0.5), lambda: (next(shares), 0))
+        assert measure_widths(narrow, wide, described(), 1)[0] == 4
+
+    def test_one_calm_run_of_each_is_enough_to_go_by_the_time_they_take(self, clock: Clock) -> None:
+        waits = iter([0.5, 0.5, 0.5, 0.1] + [0.5] * 100)  # the first is no trial, but a comparison of answers
+        narrow = clock.taking(lambda rows: 2 * rows)
+        wide = clock.taking(lambda rows: 2 * rows, lambda: (next(waits), 0), lambda: (0.5, 0.5))
+        assert measure_widths(narrow, wide, described(), 1) == (0, "one row takes 2 ms wide and 2 ms narrow")
+
+    def test_many_threads_that_wait_a_little_each_are_calm(self, clock: Clock) -> None:
+        narrow = clock.taking(lambda rows: 2 * rows)
+        wide = clock.taking(lambda rows: 2 * rows, lambda: (0.09, 0.09), lambda: (0.5, 0.5))
         assert measure_widths(narrow, wide, described(), 1)[0] == 0
+
+    def test_a_gain_of_the_busiest_thread_that_hides_for_a_while_is_found(self, clock: Clock) -> None:
+        shares = iter([1] * 6 + [0.5] * 100)
+        narrow = clock.taking(lambda rows: 2 * rows)
+        wide = clock.taking(lambda rows: 2 * rows, lambda: (0.5, 0), lambda: (next(shares), 0))
+        assert measure_widths(narrow, wide, described(1), 1)[0] == 1
 
     def test_an_executor_that_says_something_else_is_not_used(self, clock: Clock) -> None:
         wide = FakeExecutor(lambda array: array + 1)
@@ -139,6 +187,18 @@ class TestChoosing:
         choice = self.choose(clock)
         assert (choice.executor, choice.max_rows) == (self.wide, 64)
         assert choice.narrow is not None
+
+    def test_the_threads_that_are_watched_are_those_that_came_with_its_sessions(
+        self, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def make(number: int, executor: FakeExecutor | None) -> FakeExecutor | None:
+            clock.threads.add(number)
+            return executor
+
+        monkeypatch.setattr(FakeModel, "wide_executor", lambda model: make(3, model._wide))
+        monkeypatch.setattr(FakeModel, "executor", lambda model: make(4, model._executor))
+        self.choose(clock)
+        assert clock.helpers == {3, 4}
 
     @pytest.mark.parametrize(
         "fields",
