@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from guepard.core.buffers import BufferPool
+from guepard.core.engine_options import Precision
 from guepard.core.model import Model
 from guepard.core.model_config import ModelDescription, ModelPolicy, Profile
 from guepard.core.request import InferenceRequest
@@ -30,6 +31,7 @@ class ModelSource:
     backends that cannot read them from the model. `threads` is how many an execution may use, `cpus` and `memory_bytes`
     what all models together may. `cache` is a folder for what is worth keeping between runs of the server; None:
     nothing is kept. `again`: another process has loaded it before, and has said in the log what there is to say.
+    `precision` is what an engine is to compute in; None: what is its own, never below that of the model's weights.
     """
 
     name: str
@@ -47,6 +49,7 @@ class ModelSource:
     cpus: int = 1
     memory_bytes: int = 0
     again: bool = False
+    precision: Precision | None = None
 
 
 class Executor(Protocol):

@@ -139,6 +139,8 @@ def _describe(session: Any, source: ModelSource) -> ModelDescription:
         batch_verified=policy.max_batch_size is not None or max_batch_size == 0,
         idempotent=True if policy.idempotent is None else policy.idempotent,
         padding=padding,
+        engine=OnnxRuntimeBackend.name,
+        precision="f32",
     )
 
 

@@ -1,5 +1,6 @@
 """Which backend loads what. An engine is imported when the first model needs it."""
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -55,12 +56,26 @@ _FOREIGN_FILES = {
 }
 
 
+# What may execute the models of a backend: its own engine first, which is the reference for the others.
+ENGINES: Mapping[str, tuple[str, ...]] = {"onnxruntime": ("onnxruntime",)}
+
+ENGINE_NAMES = tuple(dict.fromkeys(engine for engines in ENGINES.values() for engine in engines))
+
+
+def backend_for(name: str | None, path: Path) -> str:
+    """The name of the backend: `name` itself, or for `auto` or None what suits what lies at `path`.
+
+    Raises: LoadError, with what was looked for and what to do. Never a server path.
+    """
+    return _detect(path) if name is None or name == AUTO else name
+
+
 def get_backend(name: str | None, path: Path) -> Backend:
     """The backend called `name`, or for `auto` or None the one that suits what lies at `path`.
 
     Raises: LoadError, with what was looked for and what to do. Never a server path.
     """
-    chosen = _detect(path) if name is None or name == AUTO else name
+    chosen = backend_for(name, path)
     if chosen not in _HOMES:
         near = get_close_matches(chosen, BACKEND_NAMES, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join((AUTO, *BACKEND_NAMES))}"

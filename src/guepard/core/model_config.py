@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from guepard.core.engine_options import EngineOptions
+from guepard.core.hooks import Hooks
 from guepard.core.padding import Padding, PaddingRules
 from guepard.core.tensor import TensorSpec
 
@@ -73,6 +75,8 @@ class ModelPolicy:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     request_parameters: Mapping[str, RequestParameter] | None = None
     padding: PaddingRules | None = None
+    engines: EngineOptions = field(default_factory=EngineOptions)
+    hooks: Hooks = field(default_factory=Hooks)
 
     @property
     def names_batches(self) -> bool:
@@ -89,6 +93,8 @@ class ModelDescription:
     `max_batch_size` 0: the tensors have no batch dimension and every request runs alone.
     `batch_verified` False: the first dimension is free in every tensor, but that rows are independent of their
     neighbours is still to be shown at warm-up.
+    `engine` is what executes it and `precision` what it computes in, where it is an engine's to say; `engine_facts`
+    are what else there is to tell of that: plain data, shown as it is.
     """
 
     platform: str
@@ -101,6 +107,9 @@ class ModelDescription:
     releases_gil: bool = True
     decoupled: bool = False
     padding: PaddingRules | None = None
+    engine: str = ""
+    precision: str = ""
+    engine_facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +138,10 @@ class ModelConfig:
     wide_rows: int = 0
     wide_reason: str = ""
     padding: Padding | None = None
+    engine: str = ""
+    precision: str = ""
+    engine_reason: str = ""
+    engine_facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def filled_rows(self) -> int:

@@ -6,11 +6,12 @@ from pathlib import Path
 from time import perf_counter_ns
 
 from guepard.backends.base import Executor, LoadedModel, ModelSource
-from guepard.backends.registry import get_backend
+from guepard.backends.registry import backend_for, get_backend
 from guepard.core.errors import GuepardError, LoadError
 from guepard.core.model_config import Execution, ModelConfig, ModelDescription, ModelPolicy
 from guepard.core.tensor import TensorSpec
 from guepard.engine.compatibility import incompatibility
+from guepard.engine.engine_choice import choose_engine
 from guepard.engine.execution_choice import ExecutionChoice, choose_execution
 from guepard.engine.model_padding import apply_padding
 from guepard.engine.model_repository import ModelDefinition
@@ -18,6 +19,7 @@ from guepard.engine.processes.model import ProcessModel
 from guepard.engine.resources import Resources
 from guepard.engine.warmup import Warmup, warm_up
 from guepard.engine.wide_choice import choose_wide
+from guepard.formats.registry import resolve
 from guepard.limits.heap import trim_heap
 
 log = logging.getLogger(__name__)
@@ -64,8 +66,8 @@ def load_version(
         cpus=resources.cpus,
         memory_bytes=resources.memory_bytes,
     )
-    loading = _Loading(definition, version, source, resources)
     try:
+        loading = _Loading(definition, version, source, resources)
         try:
             loaded = loading.run(started)
             if replaces is not None:
@@ -105,7 +107,9 @@ class _Loading:
         self._definition = definition
         self._policy = definition.policy
         self._version = version
-        self._source = source
+        resolved = resolve(source, backend_for(definition.backend, source.path))
+        self._engine = choose_engine(resolved.source, resolved.backend)
+        self._source = replace(resolved.source, precision=self._engine.precision)
         self._resources = resources
         self._model: LoadedModel | None = None
 
@@ -162,6 +166,10 @@ class _Loading:
             padding=padding,
             wide_rows=wide.max_rows,
             wide_reason=wide.reason,
+            engine=description.engine,
+            precision=description.precision,
+            engine_reason=self._engine.reason,
+            engine_facts=description.engine_facts,
         )
         return LoadedVersion(
             config,
@@ -186,11 +194,11 @@ class _Loading:
             group = self._policy.instance_group
             count = group.count or self._resources.cpus
             limit = group.memory_limit_bytes or self._resources.memory_bytes // (2 * count)
-            model: LoadedModel = ProcessModel(self._source, definition.backend, group.timeout_ns, limit)
+            model: LoadedModel = ProcessModel(self._source, self._engine.backend, group.timeout_ns, limit)
             self._model = model
             _check_inputs(definition, model.description.backend)
         else:
-            backend = get_backend(definition.backend, self._source.path)
+            backend = get_backend(self._engine.backend, self._source.path)
             _check_inputs(definition, backend.name)
             self._model = model = backend.load(self._source)
         description = model.description

@@ -70,6 +70,13 @@ def model_config(config: ModelConfig) -> dict[str, Any]:
             "idempotent": config.idempotent,
         },
     }
+    if config.engine:
+        document["guepard"]["engine"] = {
+            "name": config.engine,
+            "precision": config.precision,
+            "reason": config.engine_reason,
+            **config.engine_facts,
+        }
     if config.wide_reason:
         document["guepard"]["wide"] = {"max_rows": config.wide_rows, "reason": config.wide_reason}
     if config.request_parameters is not None:

@@ -153,6 +153,18 @@ class PaddingSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
     ] = None
 
 
+class ToleranceSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    cosine: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Least cosine between each row of an output and the reference engine's, on samples.",
+        ),
+    ] = 0.999
+    top1: Annotated[bool, Meta(description="Must the largest value of each row be at the same place?")] = True
+
+
 class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """What `defaults` may say for every model."""
 
@@ -160,6 +172,28 @@ class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
         Literal["auto", "onnxruntime", "python", "identity"],
         Meta(description="What executes the model; auto decides by the files that are there."),
     ] = "auto"
+    engine: Annotated[
+        Literal["auto", "onnxruntime", "openvino"],
+        Meta(
+            description="Which engine executes a model that several can; auto measures at load, and stays with the "
+            "reference engine unless another is faster within `tolerance`."
+        ),
+    ] = "auto"
+    precision: Annotated[
+        Literal["f32", "bf16", "f16"] | None,
+        Meta(description="What the engine computes in; tensors keep their datatypes."),
+        Spellings({"fp32": "f32", "fp16": "f16"}),
+        DefaultText("the model's own, or for `engine: auto` the fastest within `tolerance`"),
+    ] = None
+    min_precision: Annotated[
+        Literal["f32", "bf16", "f16"] | None,
+        Meta(description="The least precision that `engine: auto` may choose; f32 keeps it at full precision."),
+        Spellings({"fp32": "f32", "fp16": "f16"}),
+        DefaultText("any"),
+    ] = None
+    tolerance: Annotated[
+        ToleranceSettings, Meta(description="How far from the reference engine's answers `engine: auto` may go.")
+    ] = ToleranceSettings()
     max_batch_size: Annotated[
         Bound | None,
         Meta(description="Rows of one execution; 0 for a model without a batch dimension; unset is decided at load."),

@@ -2,6 +2,7 @@
 
 from msgspec import structs
 
+from guepard.core.engine_options import EngineOptions, Tolerance
 from guepard.core.model_config import (
     DynamicBatching,
     InstanceGroup,
@@ -40,6 +41,16 @@ def to_policy(model: ModelSettings) -> ModelPolicy:
         if allowed is None
         else {name: RequestParameter(**structs.asdict(rule)) for name, rule in allowed.items()},
         padding=None if padding is None else PaddingRules(**structs.asdict(padding)),
+        engines=_engines(model),
+    )
+
+
+def _engines(model: ModelSettings) -> EngineOptions:
+    return EngineOptions(
+        engine=model.engine,
+        precision=model.precision,
+        min_precision=model.min_precision,
+        tolerance=Tolerance(model.tolerance.cosine, model.tolerance.top1),
     )
 
 
