@@ -17,7 +17,10 @@ class EngineChoice(NamedTuple):
 
 
 def choose_engine(source: ModelSource, backend: str) -> EngineChoice:
-    """For models of `backend`: what the operator named, or the one that fits. Raises: LoadError for an engine that cannot execute the model."""
+    """For models of `backend`: what the operator named, or the one that fits.
+
+    Raises: LoadError for an engine that cannot execute the model.
+    """
     asked = source.policy.engines
     engines = ENGINES.get(backend, ())
     if asked.engine == AUTO:
