@@ -53,12 +53,12 @@ class ModelSource:
 
 
 class Executor(Protocol):
-    """One copy that executes, used by one thread at a time."""
+    """One copy that executes, used by one thread at a time. What derives from it needs `execute` alone."""
 
     @property
     def buffers(self) -> BufferPool | None:
         """Where the inputs of a batch are best gathered; None: anywhere."""
-        ...
+        return None
 
     def execute(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Outputs:
         """Run one batch.
@@ -72,7 +72,7 @@ class Executor(Protocol):
 
     def execute_stream(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Iterator[Outputs]:
         """As `execute`, for a decoupled model: each item is one response to the only request of the batch."""
-        ...
+        yield self.execute(inputs, requests)
 
     def terminate(self) -> None:
         """Nobody waits for the execution that runs now: end it early where that is possible. From any thread."""
@@ -82,16 +82,18 @@ class Executor(Protocol):
 
 
 class LoadedModel(Protocol):
-    """A model in memory. `executor()` may be called several times where weights are shared between executors."""
+    """A model in memory. `executor()` may be called several times where weights are shared between executors.
 
-    @property
-    def description(self) -> ModelDescription: ...
+    What derives from it needs `description` and `executor` alone.
+    """
+
+    description: ModelDescription
 
     def executor(self) -> Executor: ...
 
     def wide_executor(self) -> Executor | None:
         """One that takes all threads for one execution, for a server that is idle; None where that gains nothing."""
-        ...
+        return None
 
     def trim(self) -> None:
         """Give back memory that a burst of traffic left behind.
@@ -110,6 +112,7 @@ class LoadedModel(Protocol):
 class Backend(Protocol):
     """Loads models of one kind. Raises LoadError with a reason that a client may read."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def load(self, source: ModelSource) -> LoadedModel: ...

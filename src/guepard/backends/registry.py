@@ -1,15 +1,25 @@
-"""Which backend loads what. An engine is imported when the first model needs it."""
+"""Which backend loads what. An engine is imported when the first model needs it.
 
+Other packages add theirs by an entry point of the group `guepard.backends`. Only a model that names one has it
+imported, and what is installed beside Guepard is trusted as Guepard is.
+"""
+
+import logging
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import cast
 
 from guepard.backends.base import Backend
 from guepard.core.errors import LoadError
 
+log = logging.getLogger(__name__)
+
 AUTO = "auto"
+
+PLUGINS = "guepard.backends"
 
 _HOMES = {
     "onnxruntime": ("guepard.backends.onnxruntime", "OnnxRuntimeBackend"),
@@ -77,11 +87,24 @@ def get_backend(name: str | None, path: Path) -> Backend:
     """
     chosen = backend_for(name, path)
     if chosen not in _HOMES:
-        near = get_close_matches(chosen, BACKEND_NAMES, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join((AUTO, *BACKEND_NAMES))}"
-        raise LoadError(f"there is no backend {chosen!r} in this version; {hint}")
+        return _plugin(chosen)
     module, attribute = _HOMES[chosen]
     return cast(Backend, getattr(import_module(module), attribute)())
+
+
+def _plugin(name: str) -> Backend:
+    """A backend of another package."""
+    found = entry_points(group=PLUGINS)
+    if name not in found.names:
+        names = (*BACKEND_NAMES, *sorted(found.names))
+        near = get_close_matches(name, names, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join((AUTO, *names))}"
+        raise LoadError(f"there is no backend {name!r}; {hint}")
+    try:
+        return cast(Backend, found[name].load()())
+    except Exception as error:  # code of others may raise anything
+        log.exception("the backend %s of another package could not be imported", name)
+        raise LoadError(f"the backend {name!r} is installed, but importing it failed: {type(error).__name__}") from None
 
 
 def _detect(path: Path) -> str:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from guepard.backends.registry import AUTO, BACKEND_NAMES
 from guepard.core.errors import ConfigurationError
-from guepard.settings.model_location import locate, repository_models, split_entry
+from guepard.settings.model_location import locate, repository_models, require_existing, split_entry
 from guepard.settings.model_options import NAME_PATTERN, NAME_RULE, ModelSettings
 from guepard.settings.policy import repository_model
 from guepard.settings.resolve import Resolution
@@ -61,6 +62,9 @@ def _problem(model: ModelSettings) -> str | None:
     if model.path is None:
         return None
     try:
+        if model.backend not in (AUTO, *BACKEND_NAMES):  # another package's: it alone knows its files
+            require_existing(Path(model.path))
+            return None
         kind = locate(model.path)
     except ConfigurationError as error:
         return f"{model.name}: {error}"

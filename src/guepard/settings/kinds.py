@@ -7,6 +7,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import Any, Protocol
 
 import msgspec
@@ -78,14 +79,18 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few values. `spellings` maps other texts to them."""
+    """One of a few values. `spellings` maps other texts to them.
+
+    `plugins`: names of the entry points of that group will do as well. They are looked for only where no value fits.
+    """
 
     values: tuple[Any, ...]
     spellings: Mapping[str, str]
+    plugins: str | None = None
 
     @property
     def phrase(self) -> str:
-        texts = [str(value) for value in self.values]
+        texts = [str(value) for value in self.values] + sorted(self._plugin_names())
         return texts[0] if len(texts) == 1 else f"one of {', '.join(texts)}"
 
     def read(self, value: object, where: str, from_text: bool = False) -> Any:
@@ -95,13 +100,21 @@ class Choice:
                 return choice
         if isinstance(text, str) and text in self.spellings:
             return self.spellings[text]
+        if text in self._plugin_names():
+            return text
         raise refuse(where, self.phrase, value)
 
     def build(self, value: Any) -> Any:
         return value
 
     def schema(self) -> JsonSchema:
-        return {"enum": [*self.values, *self.spellings]}
+        own: JsonSchema = {"enum": [*self.values, *self.spellings]}
+        if self.plugins is None:
+            return own
+        return {"anyOf": [own, {"type": "string", "description": f"An entry point of the group {self.plugins}."}]}
+
+    def _plugin_names(self) -> set[str]:
+        return set() if self.plugins is None else set(entry_points(group=self.plugins).names)
 
 
 @dataclass(frozen=True, slots=True)

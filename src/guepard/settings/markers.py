@@ -31,6 +31,12 @@ class Spellings(NamedTuple):
     meaning: dict[str, str]
 
 
+class Plugins(NamedTuple):
+    """Names that installed packages add to the choices, by entry points of this group."""
+
+    group: str
+
+
 class Positive(NamedTuple):
     """A quantity that may not be 0."""
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from guepard.core.names import RESERVED_PARAMETERS
-from guepard.settings.markers import Alias, DefaultText, Note, OneEntryList, Positive, Reserved, Spellings
+from guepard.settings.markers import Alias, DefaultText, Note, OneEntryList, Plugins, Positive, Reserved, Spellings
 from guepard.settings.request_parameters import RequestParameterSettings
 from guepard.settings.units import ByteSize, Duration
 
@@ -170,7 +170,11 @@ class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
 
     backend: Annotated[
         Literal["auto", "onnxruntime", "python", "identity"],
-        Meta(description="What executes the model; auto decides by the files that are there."),
+        Meta(
+            description="What loads the model; auto decides by the files that are there. Installed packages may add "
+            "more."
+        ),
+        Plugins("guepard.backends"),
     ] = "auto"
     engine: Annotated[
         Literal["auto", "onnxruntime", "openvino"],

@@ -34,6 +34,7 @@ from guepard.settings.markers import (
     Metavar,
     Note,
     OneEntryList,
+    Plugins,
     Positive,
     Reserved,
     Spellings,
@@ -248,7 +249,8 @@ def _kind(annotation: Any, metadata: tuple[Any, ...]) -> Kind:
         return MapOf(_kind(arguments[1], ()), reserved.keys, reserved.reason)
     if origin is Literal:
         spellings = _find(metadata, Spellings)
-        return Choice(arguments, spellings.meaning if spellings else {})
+        plugins = _find(metadata, Plugins)
+        return Choice(arguments, spellings.meaning if spellings else {}, plugins.group if plugins else None)
     if issubclass(inner, Word):
         return Worded(inner)
     if issubclass(inner, msgspec.Struct):

@@ -62,10 +62,6 @@ SEEN_BY_THE_SCHEMA = [
     ("models: [{name: m, path: m.onnx, padding: {max_padding: 2147483648}}]", ["padding.max_padding", "to 2147483647"]),
     ("models: [{name: m, path: m.onnx, padding: {length: 8}}]", ["padding.length", "no such option"]),
     (
-        "models: [{name: m, path: m.onnx, backend: tensorrt}]",
-        ["models[0].backend", "auto, onnxruntime, python, identity"],
-    ),
-    (
         "models: [{name: m, backend: identity, inputs: [{name: x, datatype: FP8, dims: [1]}]}]",
         ["datatype", "FP16", '"FP8"'],
     ),
@@ -74,8 +70,12 @@ SEEN_BY_THE_SCHEMA = [
         ["dims[0]", "-1 or more"],
     ),
 ]
-# Mistakes in the text of the file, in what a path leads to, and between options.
+# Mistakes in the text of the file, in names that packages may add to, in what a path leads to, and between options.
 BEYOND_THE_SCHEMA = [
+    (
+        "models: [{name: m, path: m.onnx, backend: tensorrt}]",
+        ["models[0].backend", "auto, onnxruntime", "python, identity"],
+    ),
     ("models: [{name: m}]", ["models[0].path: missing; write the model's file or folder"]),
     ("models: [{name: m, backend: identity}]", ["models[0].inputs", "identity"]),
     (
