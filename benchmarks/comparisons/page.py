@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.comparisons.choice import Point, Spread, best, engine_limits, lasting_setting, points, settled
-from benchmarks.comparisons.goals import MODEL, OWN, Goal, goals
+from benchmarks.comparisons.goals import MODEL, OWNS, Goal, goals
 from benchmarks.comparisons.plots import TITLES, plots
 from benchmarks.comparisons.records import Comparison, PeerRecord, read
 from benchmarks.comparisons.setting import LARGE_FACTOR, turns_for
@@ -86,14 +86,14 @@ def _goals(found: Sequence[Goal]) -> str:
             f"{number(goal.own_value)} {goal.unit}",
             f"{number(goal.peer_value)} {goal.unit}: {goal.peer.title}, {goal.peer.form}, {goal.peer.setting}",
             f"{goal.ratio:.2f} ×",
-            f"≤ {goal.limit:g} ×",
+            f"{'≥' if goal.is_least else '≤'} {goal.limit:g} ×",
             "yes" if goal.is_met else "no",
         )
         for goal in found
     ]
     return (
-        "On the MLP over HTTP. The best peer is whichever has the lowest figure there, in any of its settings.\n\n"
-        + _table(("figure", "Guepard", "best peer", "ratio", "wanted", "met"), rows)
+        "On the MLP over HTTP, unless another model is named. The best peer is whichever has the best figure there, "
+        "in any of its settings.\n\n" + _table(("figure", "Guepard", "best peer", "ratio", "wanted", "met"), rows)
     )
 
 
@@ -128,7 +128,7 @@ def _engine(comparison: Comparison, model: str) -> str:
 def _loads(at: Iterable[Point]) -> str:
     rows = []
     for point in at:
-        name = f"**{point.title}**" if point.peer == OWN else point.title
+        name = f"**{point.title}**" if point.peer in OWNS else point.title
         p99 = number(point.p99_ms.median) if point.is_p99_supported else f"({number(point.p99_ms.median)})"
         failed = f"{point.failed:,}" if point.failed else ""
         rate, cpu = _spread(point.requests_per_second), _spread(point.cpu_us)
@@ -157,7 +157,7 @@ def _starts_and_memory(comparison: Comparison, model: str, here: Sequence[Point]
         ]
         rows.append(
             (
-                f"**{peer.title}**" if peer.name == OWN else peer.title,
+                f"**{peer.title}**" if peer.name in OWNS else peer.title,
                 last.setting,
                 _spread(Spread.of(start.start_s for start in starts)),
                 str(max(start.processes for start in starts)),

@@ -45,6 +45,8 @@ class Peer:
     """A form needs worker processes of its own, so it is started for one form at a time."""
     is_own: bool = False
     """Runs in the environment of the comparison itself."""
+    min_cosine: float | None = None
+    """Of its answer with the engine's; None: they are the same to three digits."""
 
     @property
     def requirements(self) -> Path:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from benchmarks.comparisons.choice import Point, Spread, best, lasting_setting, points, settled
 from benchmarks.comparisons.dot_plot import Mark, Row, dot_plot
-from benchmarks.comparisons.goals import OWN
+from benchmarks.comparisons.goals import OWNS
 from benchmarks.comparisons.records import Comparison
 
 OF_TURNS = "Median of the turns; the line is from smallest to largest."
@@ -49,14 +49,14 @@ def _by_connections(
     rows = []
     for (peer, label), group in _by_label(here).items():
         marks = [_mark(counts.index(each.connections), figure(each)) for each in group if each.connections in counts]
-        rows.append(Row(label, peer == OWN, tuple(sorted(marks, key=lambda mark: mark.series))))
+        rows.append(Row(label, peer in OWNS, tuple(sorted(marks, key=lambda mark: mark.series))))
     rows.sort(key=lambda row: row.marks[-1].value, reverse=is_falling)
     return dot_plot(title, unit, series, rows, description=OF_TURNS)
 
 
 def _latency(title: str, connections: int, here: list[Point]) -> str:
     rows = [
-        Row(f"{point.title}, {point.form}", point.peer == OWN, (_mark(0, point.p50_ms), _mark(1, point.p99_ms)))
+        Row(f"{point.title}, {point.form}", point.peer in OWNS, (_mark(0, point.p50_ms), _mark(1, point.p99_ms)))
         for point in sorted(here, key=lambda each: each.p50_ms.median)
         if point.connections == connections
     ]
@@ -69,7 +69,7 @@ def _starts(title: str, model: str, comparison: Comparison) -> str:
     for peer in comparison.peers:
         values = [start.start_s for start in comparison.starts if (start.peer, start.model) == (peer.name, model)]
         if values:
-            rows.append(Row(peer.title, peer.name == OWN, (_mark(0, Spread.of(values)),)))
+            rows.append(Row(peer.title, peer.name in OWNS, (_mark(0, Spread.of(values)),)))
     rows.sort(key=lambda row: row.marks[0].value)
     words = "Median of all starts; the line is from shortest to longest."
     name = f"{title}: start of the process to the first good answer"
@@ -82,7 +82,7 @@ def _memory(title: str, here: list[Point]) -> str:
         held = lasting_setting(group)
         mine = [each for each in group if each.setting == held.setting]
         sizes = [Spread.of(each.pss_bytes / 1e6 for each in mine), Spread.of(each.rss_bytes / 1e6 for each in mine)]
-        rows.append(Row(held.title, peer == OWN, tuple(map(_mark, range(2), sizes))))
+        rows.append(Row(held.title, peer in OWNS, tuple(map(_mark, range(2), sizes))))
     rows.sort(key=lambda row: row.marks[1].value)
     series = ["PSS", "RSS, shared pages once for each process"]
     words = "Of the process tree after a load, with the setting that is best at the most connections."
