@@ -76,9 +76,11 @@ class Executor(Protocol):
 
     def terminate(self) -> None:
         """Nobody waits for the execution that runs now: end it early where that is possible. From any thread."""
-        ...
+        return
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of what it holds."""
+        return
 
 
 class LoadedModel(Protocol):
@@ -100,13 +102,15 @@ class LoadedModel(Protocol):
 
         Called off the event loop when nothing has been executed for a while. An execution may begin meanwhile.
         """
-        ...
+        return
 
     def health(self) -> None:
         """Raise when the model knows itself to be unfit. Called off the event loop."""
-        ...
+        return
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of the model. Its executors are closed already."""
+        return
 
 
 class Backend(Protocol):

@@ -11,7 +11,7 @@ Every route by which a tensor can be part of a model is followed:
                 ├─ functions ─┐   └─ node ─ attribute ─┬─ t, tensors, sparse_tensor(s) ─ external_data
                 └─ training   └───── node ─ attribute  └─ g, graphs ─ (as graph)
 
-Source: onnx.proto (field numbers), onnx/docs/ExternalData.md, protobuf's encoding guide.
+Source: onnx.proto (field numbers), onnx/docs/ExternalData.md.
 """
 
 import mmap
@@ -20,9 +20,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from guepard.backends.protobuf_fields import Buffer, fields
 from guepard.core.errors import LoadError
-
-Buffer = bytes | mmap.mmap
 
 # Message -> {field number: message of that field}. Fields that cannot lead to a tensor are left out and skipped.
 _FIELDS: dict[str, dict[int, str]] = {
@@ -37,9 +36,6 @@ _FIELDS: dict[str, dict[int, str]] = {
 }
 _ENTRY_KEY, _ENTRY_VALUE = 1, 2
 _LOCATION = b"location"
-
-_VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
-_FIXED_SIZES = {_FIXED64: 8, _FIXED32: 4}
 
 # A drive letter or a URL scheme. "onnx::MatMul_7" is neither: exporters do name files after tensors.
 _FOREIGN_ROOT = re.compile(r"[A-Za-z]:|[A-Za-z][\w+.-]*:/")
@@ -74,7 +70,7 @@ def external_locations(data: Buffer) -> Iterator[str]:
     while pending:
         message, start, end = pending.pop()
         if message == "Entry":
-            entry = {number: data[first:last] for number, first, last in _fields(data, start, end)}
+            entry = {number: data[first:last] for number, first, last in fields(data, start, end)}
             if entry.get(_ENTRY_KEY) == _LOCATION:
                 yield entry.get(_ENTRY_VALUE, b"").decode()
             continue
@@ -82,7 +78,7 @@ def external_locations(data: Buffer) -> Iterator[str]:
         if message == "Attribute" and data.find(_LOCATION, start, end) < 0:
             continue
         children = _FIELDS[message]
-        for number, first, last in _fields(data, start, end):
+        for number, first, last in fields(data, start, end):
             if number in children:
                 pending.append((children[number], first, last))
         has_graph = has_graph or message == "Graph"
@@ -120,40 +116,3 @@ def _is_plain_relative(location: str) -> bool:
     if location == _MEMORY_ADDRESS or _FOREIGN_ROOT.match(location):
         return False
     return ".." not in location.split("/")
-
-
-def _fields(data: Buffer, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """The length-delimited fields of the message in data[start:end] as (number, first byte, end).
-
-    Raises: ValueError wherever a lenient parser might see something else than this one does.
-    """
-    while start < end:
-        tag, start = _varint(data, start, end, 5)
-        number, wire_type = tag >> 3, tag & 7
-        if number == 0 or tag >> 32:
-            raise ValueError("bad tag")
-        if wire_type == _LENGTH_DELIMITED:
-            size, start = _varint(data, start, end, 5)
-            stop = start + size
-        elif wire_type == _VARINT:
-            _, stop = _varint(data, start, end, 10)
-        elif wire_type in _FIXED_SIZES:
-            stop = start + _FIXED_SIZES[wire_type]
-        else:
-            raise ValueError("groups have no place in an ONNX model")
-        if stop > end:
-            raise ValueError("a field is longer than its message")
-        if wire_type == _LENGTH_DELIMITED:
-            yield number, start, stop
-        start = stop
-
-
-def _varint(data: Buffer, start: int, end: int, longest: int) -> tuple[int, int]:
-    """The number that begins at `start`, and where it ends."""
-    value = 0
-    for index in range(min(longest, end - start)):
-        byte = data[start + index]
-        value |= (byte & 0x7F) << 7 * index
-        if byte < 0x80:
-            return value, start + index + 1
-    raise ValueError("unfinished number")

@@ -2,42 +2,21 @@
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from guepard.backends.base import ModelSource
+from guepard.backends.onnx_description import describe, model_file
 from guepard.backends.onnx_external_data import check_external_data
-from guepard.backends.onnx_padding import find_padding
 from guepard.backends.onnxruntime_arena import shrink_shared_arena
 from guepard.backends.onnxruntime_errors import load_error
 from guepard.backends.onnxruntime_executor import OnnxRuntimeExecutor, executor_for
 from guepard.backends.onnxruntime_session import session_options
 from guepard.backends.shared_weights import SharedWeights
 from guepard.core.errors import LoadError
-from guepard.core.model_config import ModelDescription, Profile
+from guepard.core.model_config import ModelDescription
 from guepard.core.tensor import TensorSpec
 
 _LOGGER = logging.getLogger("guepard.backends.onnxruntime")
-
-MODEL_FILE = "model.onnx"
-AUTO_MAX_BATCH_SIZE: dict[Profile, int] = {"standard": 64, "low-memory": 8}
-
-_DATATYPES = {
-    "tensor(bool)": "BOOL",
-    "tensor(uint8)": "UINT8",
-    "tensor(uint16)": "UINT16",
-    "tensor(uint32)": "UINT32",
-    "tensor(uint64)": "UINT64",
-    "tensor(int8)": "INT8",
-    "tensor(int16)": "INT16",
-    "tensor(int32)": "INT32",
-    "tensor(int64)": "INT64",
-    "tensor(float16)": "FP16",
-    "tensor(float)": "FP32",
-    "tensor(double)": "FP64",
-    "tensor(bfloat16)": "BF16",
-    "tensor(string)": "BYTES",
-}
 
 
 class OnnxRuntimeBackend:
@@ -46,7 +25,7 @@ class OnnxRuntimeBackend:
     name = "onnxruntime"
 
     def load(self, source: ModelSource) -> "OnnxRuntimeModel":
-        path = _model_file(source.path)
+        path = model_file(source.path)
         files = (path, *check_external_data(path))
         cache = source.cache if source.profile == "standard" else None
         weights = SharedWeights(
@@ -108,40 +87,14 @@ class OnnxRuntimeModel:
         self._weights.release()
 
 
-def _model_file(path: Path) -> Path:
-    # Triton lets `model.onnx` be a folder that holds the file of that name and its weights, hence a second step.
-    for _ in range(2):
-        if path.is_dir():
-            path = path / MODEL_FILE
-    if not path.is_file():
-        raise LoadError(f"there is no file {path.name}")
-    return path
-
-
 def _describe(session: Any, source: ModelSource) -> ModelDescription:
     # Initializers that old exporters list among the inputs are not in get_inputs(): they keep their values.
-    inputs = tuple(_spec(node, "input") for node in session.get_inputs())
-    outputs = tuple(_spec(node, "output") for node in session.get_outputs())
-    _refuse_text_beside_bf16(inputs, outputs)
-    policy = source.policy
-    max_batch_size = _max_batch_size(source, inputs, outputs)
-    padding = None
-    if max_batch_size:
-        metadata = session.get_modelmeta().custom_metadata_map
-        padding = find_padding(source.name, session.get_inputs(), session.get_outputs(), metadata, policy.padding)
-        inputs, outputs = _without_batch(inputs), _without_batch(outputs)
-    return ModelDescription(
-        platform="onnxruntime_onnx",
-        backend=OnnxRuntimeBackend.name,
-        inputs=inputs,
-        outputs=outputs,
-        max_batch_size=max_batch_size,
-        batch_verified=policy.max_batch_size is not None or max_batch_size == 0,
-        idempotent=True if policy.idempotent is None else policy.idempotent,
-        padding=padding,
-        engine=OnnxRuntimeBackend.name,
-        precision="f32",
+    metadata = session.get_modelmeta().custom_metadata_map
+    description = describe(
+        source, OnnxRuntimeBackend.name, "f32", session.get_inputs(), session.get_outputs(), metadata
     )
+    _refuse_text_beside_bf16(description.inputs, description.outputs)
+    return description
 
 
 def _refuse_text_beside_bf16(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
@@ -152,41 +105,3 @@ def _refuse_text_beside_bf16(inputs: Sequence[TensorSpec], outputs: Sequence[Ten
             f"the model joins the text input {text.name!r} with the BF16 tensor {half.name!r}, and ONNX Runtime's "
             "Python interface cannot carry both; cast the BF16 inputs and outputs to FP32 inside the model"
         )
-
-
-def _spec(node: Any, role: str) -> TensorSpec:
-    if node.type not in _DATATYPES:
-        raise LoadError(f"{role} {node.name!r} is of type {node.type}, which cannot travel; {_remedy(node.type)}")
-    return TensorSpec(node.name, _DATATYPES[node.type], [_dim(dim) for dim in node.shape])
-
-
-def _dim(dim: int | str | None) -> int:
-    """A free dimension comes as its symbolic name, as None, or as a negative number."""
-    return dim if isinstance(dim, int) and dim >= 0 else -1
-
-
-def _remedy(kind: str) -> str:
-    if "map(" in kind:
-        return "export the classifier with plain arrays of probabilities (skl2onnx: options={'zipmap': False})"
-    if kind.startswith(("seq(", "optional(")):
-        return "export the model with plain tensors as inputs and outputs (ConcatFromSequence or OptionalGetElement)"
-    return f"cast it to one of {', '.join(_DATATYPES.values())} inside the model"
-
-
-def _max_batch_size(source: ModelSource, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> int:
-    asked = source.policy.max_batch_size
-    fixed = next((spec for spec in (*inputs, *outputs) if spec.dims[:1] != (-1,)), None)
-    if asked is None:
-        return AUTO_MAX_BATCH_SIZE[source.profile] if inputs and fixed is None else 0
-    if asked and fixed is not None:
-        raise LoadError(
-            f"max_batch_size is {asked}, but the first dimension of tensor {fixed.name!r} is not free "
-            f"(its shape is {list(fixed.dims)}); export the model with a free batch dimension or set max_batch_size: 0"
-        )
-    if asked and not inputs:
-        raise LoadError(f"max_batch_size is {asked}, but the model has no inputs to batch; set max_batch_size: 0")
-    return asked
-
-
-def _without_batch(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec(spec.name, spec.datatype.name, spec.dims[1:]) for spec in specs)

@@ -23,14 +23,15 @@ PLUGINS = "guepard.backends"
 
 _HOMES = {
     "onnxruntime": ("guepard.backends.onnxruntime", "OnnxRuntimeBackend"),
+    "openvino": ("guepard.backends.openvino", "OpenVinoBackend"),
     "python": ("guepard.backends.python", "PythonBackend"),
     "identity": ("guepard.backends.identity", "IdentityBackend"),
 }
 
 BACKEND_NAMES = tuple(_HOMES)
 
-_BY_SUFFIX = {".onnx": "onnxruntime", ".py": "python"}
-_BY_FILE = {"model.onnx": "onnxruntime", "model.py": "python"}
+_BY_SUFFIX = {".onnx": "onnxruntime", ".xml": "openvino", ".py": "python"}
+_BY_FILE = {"model.onnx": "onnxruntime", "model.xml": "openvino", "model.py": "python"}
 
 _ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".mar", ".nemo", ".whl")
 
@@ -59,7 +60,6 @@ _FOREIGN_FILES = {
     "model.savedmodel": "TensorFlow SavedModel",
     "model.pt": "TorchScript",
     "model.plan": "TensorRT",
-    "model.xml": "OpenVINO",
     "model.pkl": "pickle",
     "model.joblib": "pickle",
     "model.safetensors": "safetensors",
@@ -67,7 +67,7 @@ _FOREIGN_FILES = {
 
 
 # What may execute the models of a backend: its own engine first, which is the reference for the others.
-ENGINES: Mapping[str, tuple[str, ...]] = {"onnxruntime": ("onnxruntime",)}
+ENGINES: Mapping[str, tuple[str, ...]] = {"onnxruntime": ("onnxruntime", "openvino")}
 
 ENGINE_NAMES = tuple(dict.fromkeys(engine for engines in ENGINES.values() for engine in engines))
 

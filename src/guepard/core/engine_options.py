@@ -1,5 +1,6 @@
 """What an operator may ask of engines. Each engine reads its own class and `Precision`; none reads another's."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -28,7 +29,15 @@ class OnnxRuntimeOptions:
 
 @dataclass(frozen=True, slots=True)
 class OpenVinoOptions:
-    """Of OpenVINO."""
+    """Of OpenVINO. `num_streams` and `inference_num_threads` 0: as the CPU budget and the instances have it.
+
+    `cache`: compiled models are kept between runs. `properties` go to the device as they are.
+    """
+
+    num_streams: int = 0
+    inference_num_threads: int = 0
+    cache: bool = True
+    properties: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

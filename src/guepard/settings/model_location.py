@@ -23,7 +23,8 @@ _ARCHIVE_MAGIC = (
     b"\x28\xb5\x2f\xfd",
 )
 _TAR_MAGIC = (b"ustar", 257)
-_MODEL_FILES = ("model.onnx", "model.py")
+_MODEL_FILES = ("model.onnx", "model.py", "model.xml")
+_SUFFIXES = (".onnx", ".xml")
 
 
 class SourcePath(NamedTuple):
@@ -71,10 +72,10 @@ def locate(text: str) -> LocationKind:
         raise _archive(text)
     if path.suffix == ".py":
         raise ConfigurationError(f"{text}: name the class too: {text}:{_first_class(path) or 'Class'}")
-    if path.suffix != ".onnx":
+    if path.suffix not in _SUFFIXES:
         raise ConfigurationError(
             f"{text}: {path.suffix or 'a file without a suffix'} is not served by this version; "
-            "name an .onnx file, a model folder or module.py:Class"
+            "name an .onnx or .xml file, a model folder or module.py:Class"
         )
     return "file"
 

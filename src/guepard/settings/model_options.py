@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from guepard.core.names import RESERVED_PARAMETERS
 from guepard.settings.markers import Alias, DefaultText, Note, OneEntryList, Plugins, Positive, Reserved, Spellings
+from guepard.settings.openvino_options import OpenVinoSettings
 from guepard.settings.request_parameters import RequestParameterSettings
 from guepard.settings.units import ByteSize, Duration
 
@@ -169,7 +170,7 @@ class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
     """What `defaults` may say for every model."""
 
     backend: Annotated[
-        Literal["auto", "onnxruntime", "python", "identity"],
+        Literal["auto", "onnxruntime", "openvino", "python", "identity"],
         Meta(
             description="What loads the model; auto decides by the files that are there. Installed packages may add "
             "more."
@@ -198,6 +199,7 @@ class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
     tolerance: Annotated[
         ToleranceSettings, Meta(description="How far from the reference engine's answers `engine: auto` may go.")
     ] = ToleranceSettings()
+    openvino: Annotated[OpenVinoSettings, Meta(description="How OpenVINO executes it.")] = OpenVinoSettings()
     max_batch_size: Annotated[
         Bound | None,
         Meta(description="Rows of one execution; 0 for a model without a batch dimension; unset is decided at load."),

@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from guepard.core.engine_options import EngineOptions, Tolerance
+from guepard.core.engine_options import EngineOptions, OpenVinoOptions, Tolerance
 from guepard.core.model_config import (
     DynamicBatching,
     InstanceGroup,
@@ -51,6 +51,12 @@ def _engines(model: ModelSettings) -> EngineOptions:
         precision=model.precision,
         min_precision=model.min_precision,
         tolerance=Tolerance(model.tolerance.cosine, model.tolerance.top1),
+        openvino=OpenVinoOptions(
+            model.openvino.num_streams or 0,
+            model.openvino.inference_num_threads or 0,
+            model.openvino.cache,
+            model.openvino.properties,
+        ),
     )
 
 

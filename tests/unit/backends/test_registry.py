@@ -50,9 +50,12 @@ def test_auto_goes_by_what_is_there(tmp_path: Path, make: Place, backend: str) -
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (place(), r"none of model\.onnx, model\.py"),
+        (place(), r"none of model\.onnx, model\.xml, model\.py"),
         (place("model.onnx", "model.py"), r"choose with backend: onnxruntime or backend: python"),
-        (place("net.onnx"), r"no model\.onnx or model\.py, but net\.onnx; rename it, or serve the file itself"),
+        (
+            place("net.onnx"),
+            r"no model\.onnx or model\.xml or model\.py, but net\.onnx; rename it, or serve the file itself",
+        ),
         (
             place("model.pt"),
             r"no backend for TorchScript models \(model\.pt\) in this version; export the model to ONNX",
@@ -81,7 +84,10 @@ def test_a_named_backend_is_taken_whatever_lies_there(tmp_path: Path, name: str)
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("onnxruntim", "did you mean 'onnxruntime'"), ("tensorrt_llm", "use one of auto, onnxruntime, python, identity")],
+    [
+        ("onnxruntim", "did you mean 'onnxruntime'"),
+        ("tensorrt_llm", "use one of auto, onnxruntime, openvino, python, identity"),
+    ],
 )
 def test_an_unknown_name_is_refused_with_the_near_ones(tmp_path: Path, name: str, hint: str) -> None:
     with pytest.raises(LoadError, match=hint):

@@ -1,0 +1,211 @@
+"""ONNX models and OpenVINO's own on OpenVINO's CPU device."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+from guepard.backends.base import LoadedModel, ModelSource
+from guepard.backends.extras import missing_extra
+from guepard.backends.onnx_description import describe, model_file
+from guepard.backends.onnx_external_data import check_external_data
+from guepard.backends.onnx_signature import OnnxValue, read_signature
+from guepard.core.engine_options import Precision
+from guepard.core.errors import LoadError
+from guepard.core.model_config import ModelDescription
+
+try:
+    import openvino
+
+    from guepard.backends.openvino_cache import CompiledModels
+    from guepard.backends.openvino_errors import load_error
+    from guepard.backends.openvino_executor import OpenVinoExecutor
+    from guepard.backends.openvino_indices import IndexRule, find_index_rules
+    from guepard.backends.openvino_settings import (
+        DEVICE,
+        chosen_precision,
+        compile_properties,
+        device_precisions,
+        precision_of,
+    )
+except ImportError as error:
+    if error.name != "openvino":
+        raise
+    raise missing_extra("openvino", "the engine OpenVINO") from None
+
+log = logging.getLogger(__name__)
+
+IR_FILE = "model.xml"
+_WIDE_BYTES = 1 << 30
+"""Of weights, which a model compiled for wide executions has a second time."""
+
+# OpenVINO's element types, in the words of ONNX Runtime that `describe` reads.
+_TYPES = {
+    "boolean": "tensor(bool)",
+    "u8": "tensor(uint8)",
+    "u16": "tensor(uint16)",
+    "u32": "tensor(uint32)",
+    "u64": "tensor(uint64)",
+    "i8": "tensor(int8)",
+    "i16": "tensor(int16)",
+    "i32": "tensor(int32)",
+    "i64": "tensor(int64)",
+    "f16": "tensor(float16)",
+    "f32": "tensor(float)",
+    "f64": "tensor(double)",
+    "bf16": "tensor(bfloat16)",
+    "string": "tensor(string)",
+}
+
+
+class _Signature(NamedTuple):
+    inputs: Sequence[OnnxValue]
+    outputs: Sequence[OnnxValue]
+    metadata: Mapping[str, str]
+
+
+class OpenVinoBackend:
+    """Loads a `.onnx` file or a folder with `model.onnx`, and OpenVINO's own `.xml` with its `.bin` beside it."""
+
+    name = "openvino"
+
+    def native_precisions(self) -> tuple[Precision, ...]:
+        """What this machine's CPU computes in by itself, the fastest first."""
+        return device_precisions(openvino.Core())
+
+    def load(self, source: ModelSource) -> "OpenVinoModel":
+        path = _file(source.path)
+        files = (path, *_others(path))
+        core = openvino.Core()
+        precision = chosen_precision(core, source.precision)
+        started = perf_counter_ns()
+        try:
+            model = core.read_model(path)
+        except Exception as error:
+            log.error("model %s: %s", source.name, error)
+            raise load_error(error, path.name) from None
+        signature = _signature(path, model)
+        for value in (*signature.inputs, *signature.outputs):
+            if value.type == _TYPES["string"]:
+                raise LoadError(
+                    f"tensor {value.name!r} is text, which OpenVINO's CPU device does not take; use engine: onnxruntime"
+                )
+        return OpenVinoModel(source, core, model, files, precision, signature, started)
+
+
+class OpenVinoModel(LoadedModel):
+    """One compiled model, shared by all executors, and perhaps one more for wide executions."""
+
+    def __init__(
+        self,
+        source: ModelSource,
+        core: Any,
+        model: Any,
+        files: Sequence[Path],
+        precision: Precision,
+        signature: _Signature,
+        started_ns: int,
+    ) -> None:
+        self._source = source
+        self._core = core
+        self._model = model
+        self._precision = precision
+        self._size_bytes = sum(file.stat().st_size for file in files)
+        self._rules: tuple[IndexRule, ...] = find_index_rules(model)
+        cache = source.cache if source.profile == "standard" and source.policy.engines.openvino.cache else None
+        self._kept = CompiledModels(source.name, files, cache)
+        self._compiled, was_kept = self._compile(source.threads)
+        facts = {
+            "version": openvino.__version__.partition("-")[0],
+            "device": str(core.get_property(DEVICE, "FULL_DEVICE_NAME")),
+            "num_streams": int(self._compiled.get_property("NUM_STREAMS")),
+            "inference_num_threads": int(self._compiled.get_property("INFERENCE_NUM_THREADS")),
+            "load_ms": (perf_counter_ns() - started_ns) // 1_000_000,
+            "from_cache": was_kept,
+        }
+        self.description: ModelDescription = describe(
+            source, OpenVinoBackend.name, precision_of(self._compiled), *signature, facts
+        )
+
+    def executor(self) -> OpenVinoExecutor:
+        return self._executor(self._compiled)
+
+    def wide_executor(self) -> OpenVinoExecutor | None:
+        """None where its weights would take memory a second time that is worth a thought."""
+        source = self._source
+        if source.cpus <= source.threads or self._size_bytes > min(_WIDE_BYTES, source.memory_bytes // 16):
+            return None
+        compiled, _ = self._compile(source.cpus)
+        return self._executor(compiled)
+
+    def close(self) -> None:
+        self._compiled = self._model = None
+        self._kept.release()
+
+    def _executor(self, compiled: Any) -> OpenVinoExecutor:
+        return OpenVinoExecutor(compiled, self._source.name, self.description, self._rules)
+
+    def _compile(self, threads: int) -> tuple[Any, bool]:
+        properties = compile_properties(self._core, self._source, threads, self._precision)
+        try:
+            return self._kept.get(
+                self._core, properties, lambda: self._core.compile_model(self._model, DEVICE, properties)
+            )
+        except Exception as error:
+            log.error("model %s: %s", self._source.name, error)
+            raise load_error(error, self._source.path.name) from None
+
+
+def _file(path: Path) -> Path:
+    if path.is_dir() and not (path / "model.onnx").exists() and (path / IR_FILE).is_file():
+        return path / IR_FILE
+    return path if path.suffix == ".xml" and path.is_file() else model_file(path)
+
+
+def _others(path: Path) -> tuple[Path, ...]:
+    """The files with weights beside `path`. Raises: LoadError."""
+    if path.suffix != ".xml":
+        return check_external_data(path)
+    weights = path.with_suffix(".bin")
+    if not weights.is_file():
+        raise LoadError(f"there is no file {weights.name} beside {path.name}, and that holds its weights")
+    return (weights,)
+
+
+def _signature(path: Path, model: Any) -> _Signature:
+    """By the ONNX file itself, whose order, names and symbolic dimensions hold; OpenVINO knows what it leaves out."""
+    inputs, outputs = ([_value(port) for port in ports] for ports in (model.inputs, model.outputs))
+    if path.suffix == ".xml":
+        return _Signature(inputs, outputs, {})
+    told = read_signature(path)
+    for role, values, ports in (("input", told.inputs, inputs), ("output", told.outputs, outputs)):
+        if len(values) != len(ports):
+            raise LoadError(
+                f"OpenVINO finds {len(ports)} {role}s in {path.name}, which has {len(values)}; use engine: onnxruntime"
+            )
+    return _Signature(
+        [_filled(value, port) for value, port in zip(told.inputs, inputs, strict=True)],
+        [_filled(value, port) for value, port in zip(told.outputs, outputs, strict=True)],
+        told.metadata,
+    )
+
+
+def _filled(told: OnnxValue, own: OnnxValue) -> OnnxValue:
+    """`told` with the sizes that follow from the graph, as ONNX Runtime works them out too."""
+    if told.shape is None or own.shape is None or len(told.shape) != len(own.shape):
+        return told if told.shape is not None else told._replace(shape=own.shape)
+    pairs = zip(told.shape, own.shape, strict=True)
+    return told._replace(shape=[dim if isinstance(dim, int) or size is None else size for dim, size in pairs])
+
+
+def _value(port: Any) -> OnnxValue:
+    shape = port.get_partial_shape()
+    if shape.rank.is_dynamic:
+        dims: list[int | None] = []
+    else:
+        dims = [None if dim.is_dynamic else int(dim.get_length()) for dim in shape]
+    names = port.get_names()
+    name = port.get_any_name() if names else port.get_node().get_friendly_name()
+    kind = port.get_element_type().get_type_name()
+    return OnnxValue(name, _TYPES.get(kind, kind), dims)

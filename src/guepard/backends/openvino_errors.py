@@ -1,0 +1,35 @@
+"""OpenVINO's failures in words that a client may read. The full text goes to the log, by whoever raises.
+
+Its exceptions are all of one class, and name source files, conditions and inner nodes. What a request may be to blame
+for is told by the words alone: sizes that do not fit each other.
+"""
+
+import re
+
+from guepard.core.errors import GuepardError, InputError, LoadError, ModelError
+
+_SHAPES = re.compile(r"shape|dimension|\bdims?\b|broadcast|incompatible|\brank\b|reshape", re.IGNORECASE)
+_OPERATOR = re.compile(
+    r"No conversion for[^:]*: ?([\w.:, ]+)|not supported operations?[^:]*: ?([\w.:, ]+)", re.IGNORECASE
+)
+_CANCELLED = "was canceled"
+
+
+def is_cancelled(error: Exception) -> bool:
+    return _CANCELLED in str(error)
+
+
+def run_error(error: Exception, model: str, *, shapes_are_free: bool) -> GuepardError:
+    """What the client is told of a failed run."""
+    if shapes_are_free and _SHAPES.search(str(error)):
+        return InputError(f"model {model!r} cannot take inputs of these shapes: they do not fit one another inside it")
+    return ModelError(f"model {model!r} failed in its engine; the server's log says why")
+
+
+def load_error(error: Exception, name: str) -> LoadError:
+    """Why a file was refused, without paths and source lines."""
+    found = _OPERATOR.search(str(error))
+    if found is not None:
+        operators = next(group for group in found.groups() if group).strip(" .,:")
+        return LoadError(f"OpenVINO does not have an operator that {name} uses: {operators}; use engine: onnxruntime")
+    return LoadError(f"OpenVINO refuses {name}; the server's log says why, and engine: onnxruntime may take it")
