@@ -27,6 +27,7 @@ try:
         chosen_precision,
         compile_properties,
         device_precisions,
+        forgets_failures,
         precision_of,
     )
 except ImportError as error:
@@ -116,6 +117,7 @@ class OpenVinoModel(LoadedModel):
         cache = source.cache if source.profile == "standard" and source.policy.engines.openvino.cache else None
         self._kept = CompiledModels(source.name, files, cache)
         self._compiled, was_kept = self._compile(source.threads)
+        self._check_failures(signature)
         facts = {
             "version": openvino.__version__.partition("-")[0],
             "device": str(core.get_property(DEVICE, "FULL_DEVICE_NAME")),
@@ -145,6 +147,19 @@ class OpenVinoModel(LoadedModel):
 
     def _executor(self, compiled: Any) -> OpenVinoExecutor:
         return OpenVinoExecutor(compiled, self._source.name, self.description, self._rules)
+
+    def _check_failures(self, signature: _Signature) -> None:
+        """Raises: LoadError where a request could be answered with what another one asked for."""
+        first = 0 if self._source.policy.max_batch_size == 0 else 1
+        free = [value for value in signature.inputs for dim in (value.shape or ())[first:] if not isinstance(dim, int)]
+        if not free:
+            return
+        properties = compile_properties(self._core, self._source, self._source.threads, self._precision)
+        if forgets_failures(self._core, properties):
+            raise LoadError(
+                f"input {free[0].name!r} has free dimensions, and with a single CPU OpenVINO does not notice shapes "
+                "that do not fit; use engine: onnxruntime, or give the server a second CPU"
+            )
 
     def _compile(self, threads: int) -> tuple[Any, bool]:
         properties = compile_properties(self._core, self._source, threads, self._precision)

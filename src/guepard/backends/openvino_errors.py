@@ -9,9 +9,8 @@ import re
 from guepard.core.errors import GuepardError, InputError, LoadError, ModelError
 
 _SHAPES = re.compile(r"shape|dimension|\bdims?\b|broadcast|incompatible|\brank\b|reshape", re.IGNORECASE)
-_OPERATOR = re.compile(
-    r"No conversion for[^:]*: ?([\w.:, ]+)|not supported operations?[^:]*: ?([\w.:, ]+)", re.IGNORECASE
-)
+_OPERATOR = re.compile(r"No conversion rule found for operations: ([^\n]+)")
+_PROPERTY = re.compile(r"Wrong value .* for property key [^\n]*")
 _CANCELLED = "was canceled"
 
 
@@ -28,8 +27,10 @@ def run_error(error: Exception, model: str, *, shapes_are_free: bool) -> Guepard
 
 def load_error(error: Exception, name: str) -> LoadError:
     """Why a file was refused, without paths and source lines."""
+    wrong = _PROPERTY.search(str(error))
+    if wrong is not None:
+        return LoadError(f"openvino.properties: {wrong[0]}")
     found = _OPERATOR.search(str(error))
     if found is not None:
-        operators = next(group for group in found.groups() if group).strip(" .,:")
-        return LoadError(f"OpenVINO does not have an operator that {name} uses: {operators}; use engine: onnxruntime")
+        return LoadError(f"OpenVINO does not have an operator that {name} uses: {found[1]}; use engine: onnxruntime")
     return LoadError(f"OpenVINO refuses {name}; the server's log says why, and engine: onnxruntime may take it")

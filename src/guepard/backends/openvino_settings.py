@@ -6,6 +6,10 @@ Sources: OpenVINO, "CPU Device" (execution precision, streams, threads) and open
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import openvino
+import openvino.opset13
+
 from guepard.backends.base import ModelSource
 from guepard.core.engine_options import PRECISIONS, Precision
 from guepard.core.errors import LoadError
@@ -46,11 +50,13 @@ def chosen_precision(core: Any, asked: Precision | None) -> Precision:
 def compile_properties(core: Any, source: ModelSource, threads: int, precision: Precision) -> dict[str, Any]:
     """The properties of a compiled model whose executions use `threads` threads each.
 
-    As many streams as fit side by side into the CPU budget, unless the operator says otherwise.
+    As many streams as fit side by side into the CPU budget, unless the operator says otherwise; and never one stream of
+    one thread, where OpenVINO forgets failures: see `forgets_failures`. A second stream costs nothing while nobody
+    runs on it.
     Raises: LoadError that names a property which the device does not have, or which has an option of its own.
     """
     options = source.policy.engines.openvino
-    streams = options.num_streams or max(1, source.cpus // threads)
+    streams = options.num_streams or max(1 if threads > 1 else 2, source.cpus // threads)
     properties: dict[str, Any] = {
         "INFERENCE_PRECISION_HINT": precision,
         # Executions side by side are our instances, and each thread of them is one of the budget's.
@@ -67,6 +73,25 @@ def compile_properties(core: Any, source: ModelSource, threads: int, precision: 
             raise LoadError(f"openvino.properties: the {DEVICE} device has no property {name}")
         properties[name] = value
     return properties
+
+
+def forgets_failures(core: Any, properties: Mapping[str, Any]) -> bool:
+    """Whether shapes that do not fit one another pass unseen, and the answer is that of the run before.
+
+    OpenVINO 2026.4 does so with free shapes when a process may use one CPU only, or when all streams together have one
+    thread. It is tried rather than known, with a model of two inputs. Cost: some 5 ms.
+    """
+    opset = openvino.opset13
+    left, right = (opset.parameter([-1], np.float32) for _ in range(2))
+    small = openvino.Model([opset.add(left, right)], [left, right], "probe")
+    request = core.compile_model(small, DEVICE, dict(properties)).create_infer_request()
+    for place, size in enumerate((2, 3)):
+        request.set_input_tensor(place, openvino.Tensor(np.ones(size, np.float32)))
+    try:
+        request.infer()
+    except RuntimeError:
+        return False
+    return True
 
 
 def precision_of(compiled: Any) -> str:
