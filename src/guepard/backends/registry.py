@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
 
@@ -69,6 +70,9 @@ _FOREIGN_FILES = {
 # What may execute the models of a backend: its own engine first, which is the reference for the others.
 ENGINES: Mapping[str, tuple[str, ...]] = {"onnxruntime": ("onnxruntime", "openvino")}
 
+# What an engine is imported as.
+_MODULES = {"onnxruntime": "onnxruntime", "openvino": "openvino"}
+
 ENGINE_NAMES = tuple(dict.fromkeys(engine for engines in ENGINES.values() for engine in engines))
 
 
@@ -105,6 +109,20 @@ def _plugin(name: str) -> Backend:
     except Exception as error:  # code of others may raise anything
         log.exception("the backend %s of another package could not be imported", name)
         raise LoadError(f"the backend {name!r} is installed, but importing it failed: {type(error).__name__}") from None
+
+
+def home(name: str) -> tuple[str, str]:
+    """The module and the class of the backend `name`, which there is."""
+    return _HOMES[name]
+
+
+def installed_engines(backend: str) -> tuple[str, ...]:
+    """Of `ENGINES`, the first, which loads the model if anything does, and others that are installed. Imports nothing.
+
+    Cost: a look at the import path for each.
+    """
+    first, *others = ENGINES[backend]
+    return (first, *[engine for engine in others if find_spec(_MODULES.get(engine, engine)) is not None])
 
 
 def _detect(path: Path) -> str:

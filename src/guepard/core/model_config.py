@@ -141,6 +141,7 @@ class ModelConfig:
     engine: str = ""
     precision: str = ""
     engine_reason: str = ""
+    engine_ratio: float = 0.0
     engine_facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -11,7 +11,7 @@ from guepard.core.errors import GuepardError, LoadError
 from guepard.core.model_config import Execution, ModelConfig, ModelDescription, ModelPolicy
 from guepard.core.tensor import TensorSpec
 from guepard.engine.compatibility import incompatibility
-from guepard.engine.engine_choice import choose_engine
+from guepard.engine.engine_choice import EngineChoice, EngineChooser
 from guepard.engine.execution_choice import ExecutionChoice, choose_execution
 from guepard.engine.model_padding import apply_padding
 from guepard.engine.model_repository import ModelDefinition
@@ -108,8 +108,8 @@ class _Loading:
         self._policy = definition.policy
         self._version = version
         resolved = resolve(source, backend_for(definition.backend, source.path))
-        self._engine = choose_engine(resolved.source, resolved.backend)
-        self._source = replace(resolved.source, precision=self._engine.precision)
+        self._engines = EngineChooser(resolved.source, resolved.backend)
+        self._source = resolved.source
         self._resources = resources
         self._model: LoadedModel | None = None
 
@@ -123,7 +123,7 @@ class _Loading:
         """`started`: when the load began, by perf_counter_ns."""
         policy, resources = self._policy, self._resources
         group = policy.instance_group
-        model, first, warmup = self._open(in_process=group.execution == "process")
+        model, first, warmup = self._open_on_the_best(in_process=group.execution == "process")
         choice = self._choose(model, warmup)
         if choice.execution == "process" and group.execution != "process":
             self.undo()
@@ -169,7 +169,8 @@ class _Loading:
             engine=description.engine,
             precision=description.precision,
             engine_reason=self._engine.reason,
-            engine_facts=description.engine_facts,
+            engine_ratio=self._engine.ratio,
+            engine_facts={**description.engine_facts, **self._engine.facts},
         )
         return LoadedVersion(
             config,
@@ -188,19 +189,48 @@ class _Loading:
         # An operator who wants more instances than CPUs wants them to run at once.
         return is_long and config.instance_count <= self._resources.cpus
 
+    @property
+    def _engine(self) -> EngineChoice:
+        return self._engines.choice
+
+    def _open_on_the_best(self, *, in_process: bool) -> tuple[LoadedModel, Executor, Warmup]:
+        """On the engine that was chosen, or if that is still open, on the reference engine until it is known."""
+        opened = self._open_or_fall_back(in_process)
+        if not self._engines.is_open:
+            return opened
+        model, executor, warmup = opened
+        reference = self._engine.backend
+        self._engines.measure(executor, model.description, warmup)
+        if self._engine.backend == reference:
+            return opened
+        executor.close()
+        del opened, model, executor  # two engines are not to have the weights at once
+        self.undo()
+        return self._open_or_fall_back(in_process)
+
+    def _open_or_fall_back(self, in_process: bool) -> tuple[LoadedModel, Executor, Warmup]:
+        try:
+            return self._open(in_process=in_process)
+        except Exception as error:
+            if not self._engines.fall_back(error):
+                raise
+        self.undo()
+        return self._open(in_process=in_process)
+
     def _open(self, *, in_process: bool) -> tuple[LoadedModel, Executor, Warmup]:
         definition = self._definition
+        source = replace(self._source, precision=self._engine.precision)
         if in_process:
             group = self._policy.instance_group
             count = group.count or self._resources.cpus
             limit = group.memory_limit_bytes or self._resources.memory_bytes // (2 * count)
-            model: LoadedModel = ProcessModel(self._source, self._engine.backend, group.timeout_ns, limit)
+            model: LoadedModel = ProcessModel(source, self._engine.backend, group.timeout_ns, limit)
             self._model = model
             _check_inputs(definition, model.description.backend)
         else:
-            backend = get_backend(self._engine.backend, self._source.path)
+            backend = get_backend(self._engine.backend, source.path)
             _check_inputs(definition, backend.name)
-            self._model = model = backend.load(self._source)
+            self._model = model = backend.load(source)
         description = model.description
         _check_outputs(description)
         first = model.executor()

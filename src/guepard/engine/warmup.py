@@ -78,7 +78,7 @@ def warm_up(name: str, executor: Executor, description: ModelDescription, max_ro
     hold = None
     if isinstance(executor, PythonExecutor):
         full = _samples(description, sizes[-1], size)
-        hold = _hold(lambda: _run(executor, full, description), executor.threads)
+        hold = _hold(lambda: run_arrays(executor, full, description), executor.threads)
     return Warmup(Timing(times[1], times[sizes[-1]]), independent, paying_rows(times), size, hold)
 
 
@@ -114,7 +114,7 @@ def paying_rows(times: Mapping[int, int]) -> int:
 
 def run_sample(executor: Executor, description: ModelDescription, rows: int, free_size: int) -> Outputs:
     """One more run as warm-up does them: zeros, free dimensions of `free_size`."""
-    return _run(executor, _samples(description, rows, free_size), description)
+    return run_arrays(executor, _samples(description, rows, free_size), description)
 
 
 def _accepted_size(name: str, executor: Executor, description: ModelDescription) -> int | None:
@@ -122,7 +122,7 @@ def _accepted_size(name: str, executor: Executor, description: ModelDescription)
     failure: Exception | None = None
     for size in _FREE_SIZES if free else _FREE_SIZES[:1]:
         try:
-            _run(executor, _samples(description, 1, size), description)
+            run_arrays(executor, _samples(description, 1, size), description)
         except Exception as error:
             failure = error
         else:
@@ -150,7 +150,7 @@ def _rows_independent(name: str, executor: Executor, description: ModelDescripti
 def _takes_each_row(executor: Executor, description: ModelDescription, pair: list[Array]) -> bool:
     try:
         for row in (0, 1):
-            _run(executor, [array[row : row + 1] for array in pair], description)
+            run_arrays(executor, [array[row : row + 1] for array in pair], description)
     except Exception:
         return False
     return True
@@ -158,8 +158,8 @@ def _takes_each_row(executor: Executor, description: ModelDescription, pair: lis
 
 def _is_sum_of_its_rows(name: str, executor: Executor, description: ModelDescription, pair: list[Array]) -> bool:
     try:
-        together = _run(executor, pair, description)
-        alone = [_run(executor, [array[row : row + 1] for array in pair], description) for row in (0, 1)]
+        together = run_arrays(executor, pair, description)
+        alone = [run_arrays(executor, [array[row : row + 1] for array in pair], description) for row in (0, 1)]
     except Exception as error:
         _report_dependence(name, description, f"a batch of two was refused ({error})")
         return False
@@ -219,7 +219,7 @@ def _fastest(executor: Executor, inputs: Sequence[Array], description: ModelDesc
     best = total = 0
     for _ in range(_TIMED_RUNS):
         start = perf_counter_ns()
-        _run(executor, inputs, description)
+        run_arrays(executor, inputs, description)
         took = perf_counter_ns() - start
         best = min(best or took, took)
         total += took
@@ -228,7 +228,8 @@ def _fastest(executor: Executor, inputs: Sequence[Array], description: ModelDesc
     return best
 
 
-def _run(executor: Executor, inputs: Sequence[Array], description: ModelDescription) -> Outputs:
+def run_arrays(executor: Executor, inputs: Sequence[Array], description: ModelDescription) -> Outputs:
+    """Run `inputs` as a request of nobody's. Raises: whatever the executor raises."""
     requests = [_synthetic_request(inputs, description)]
     if description.decoupled:
         last: Outputs = ()

@@ -7,13 +7,14 @@ batch, which the batcher makes (`wide_rows`); here it is found out whether there
 
 import logging
 from collections.abc import Collection
-from time import perf_counter_ns
+from functools import partial
 from typing import NamedTuple
 
 from guepard.backends.base import Executor, LoadedModel
 from guepard.core.model_config import Execution, InstanceGroup, ModelDescription
-from guepard.engine.cpu_times import cpu_times, thread_ids
+from guepard.engine.cpu_times import thread_ids
 from guepard.engine.resources import Resources
+from guepard.engine.timed_turns import TimedTurns
 from guepard.engine.warmup import Warmup, run_sample, same
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,6 @@ _PAYS_FROM = 0.9  # of the narrow time
 _TRIED_ROWS = (1, 4, 16)
 _RUNS = 4  # of each width
 _TRIES = 3  # with one row: what hides a gain may do so for a while only
-_CALM = 0.1  # of a run, for which any of its threads may have waited for a CPU
 _ENOUGH_NS = 400_000_000
 
 
@@ -83,78 +83,37 @@ def measure_widths(
 
     Both run in turns. What would take too long to try is taken to pay, as it did for fewer rows: more rows are only
     easier to share out. `helpers`: the threads that compute with the calling one.
-
-    The choice is for good, and other work may have the CPUs just now. How long a run takes then says little; how long
-    the busiest of its threads had a CPU for it says what it would take without that work, and is compared instead.
     """
     limit = max(1, description.max_batch_size)
     if not same_answers(narrow, wide, description, free_size):
         return 0, "its answers differ"
     paying, reason, spent = 0, "", 0
     for rows in [rows for rows in _TRIED_ROWS if rows <= limit]:
-        trial = _Trial(narrow, wide, helpers)
+        turns = TimedTurns(narrow, wide, helpers)
         for _ in range(_TRIES if rows == 1 else 1):
-            trial.run(description, rows, free_size)
-            if trial.pays:
+            turns.run(partial(run_sample, description=description, rows=rows, free_size=free_size), _RUNS)
+            if _pays(turns, narrow, wide):
                 break
-        spent += trial.spent
-        reason = reason or trial.figures
-        if not trial.pays:
+        spent += turns.spent
+        reason = reason or _figures(turns, narrow, wide)
+        if not _pays(turns, narrow, wide):
             return paying, reason
         paying = rows
-        if spent + 2 * _RUNS * trial.turn > _ENOUGH_NS:
+        if spent + 2 * _RUNS * turns.turn > _ENOUGH_NS:
             break
     return limit, reason
 
 
-class _Trial:
-    """Runs of both widths with one number of rows, and the least that each of them took. Units: nanoseconds."""
+def _pays(turns: TimedTurns, narrow: Executor, wide: Executor) -> bool:
+    return turns.times[wide] <= turns.times[narrow] * _PAYS_FROM
 
-    def __init__(self, narrow: Executor, wide: Executor, helpers: Collection[int]) -> None:
-        self._narrow = narrow
-        self._wide = wide
-        self._helpers = helpers
-        self._wall: dict[Executor, int] = {}
-        self._busiest: dict[Executor, int] = {}  # what the thread that computed longest had of a CPU
-        self._calm: set[Executor] = set()  # those of which a run had the CPUs that it wanted
-        self.spent = 0
 
-    def run(self, description: ModelDescription, rows: int, free_size: int) -> None:
-        for executor in (self._narrow, self._wide) * _RUNS:
-            before = cpu_times(self._helpers)
-            started = perf_counter_ns()
-            run_sample(executor, description, rows, free_size)
-            took = perf_counter_ns() - started
-            pairs = list(zip(before, cpu_times(self._helpers), strict=True))
-            busiest = max(after.had - before.had for before, after in pairs)
-            waited = max(after.waited - before.waited for before, after in pairs)
-            self._wall[executor] = min(self._wall.get(executor, took), took)
-            self._busiest[executor] = min(self._busiest.get(executor, busiest), busiest)
-            if waited <= took * _CALM:
-                self._calm.add(executor)
-            self.spent += took
-
-    @property
-    def pays(self) -> bool:
-        times = self._wall if self._is_calm else self._busiest
-        return times[self._wide] <= times[self._narrow] * _PAYS_FROM
-
-    @property
-    def turn(self) -> int:
-        """How long one run of each takes."""
-        return self._wall[self._wide] + self._wall[self._narrow]
-
-    @property
-    def figures(self) -> str:
-        wall = f"one row takes {_ms(self._wall[self._wide])} wide and {_ms(self._wall[self._narrow])} narrow"
-        if self._is_calm:
-            return wall
-        busiest = f"{_ms(self._busiest[self._wide])} and {_ms(self._busiest[self._narrow])}"
-        return f"{wall} while other work has the CPUs, which its busiest thread had for {busiest}"
-
-    @property
-    def _is_calm(self) -> bool:
-        return len(self._calm) == 2
+def _figures(turns: TimedTurns, narrow: Executor, wide: Executor) -> str:
+    wall = f"one row takes {_ms(turns.wall[wide])} wide and {_ms(turns.wall[narrow])} narrow"
+    if turns.is_calm:
+        return wall
+    busiest = f"{_ms(turns.busiest[wide])} and {_ms(turns.busiest[narrow])}"
+    return f"{wall} while other work has the CPUs, which its busiest thread had for {busiest}"
 
 
 def same_answers(narrow: Executor, wide: Executor, description: ModelDescription, free_size: int) -> bool:

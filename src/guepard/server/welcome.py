@@ -6,15 +6,12 @@ from math import prod
 from pathlib import Path
 from typing import Any, TextIO
 
-import orjson
-
 from guepard.core.model_config import ModelConfig
 from guepard.core.tensor import TensorSpec, empty_array
+from guepard.engine.sample_file import read_sample
 
-_SAMPLE_FILE = "sample.json"
 _MAX_MODELS = 4
 _MAX_QUESTION_BYTES = 2_048
-_MAX_SAMPLE_BYTES = 65_536
 
 
 def welcome(stream: TextIO, host: str, port: int, questions: Mapping[str, str | None]) -> None:
@@ -32,7 +29,7 @@ def welcome(stream: TextIO, host: str, port: int, questions: Mapping[str, str | 
 
 def question_for(config: ModelConfig, path: Path) -> str | None:
     """A V2 request as JSON on one line: the folder's sample.json, else zeros of one row. None if that is too long."""
-    document = _sample(path)
+    document = read_sample(path)
     if document is None:
         inputs = [(spec, _shape(spec, config.max_batch_size > 0)) for spec in config.inputs if not spec.optional]
         if sum(prod(shape) for _, shape in inputs) > _MAX_QUESTION_BYTES:
@@ -40,20 +37,6 @@ def question_for(config: ModelConfig, path: Path) -> str | None:
         document = {"inputs": [_zeros(spec, shape) for spec, shape in inputs]}
     text = json.dumps(document)
     return text if len(text) <= _MAX_QUESTION_BYTES else None
-
-
-def _sample(folder: Path) -> dict[str, Any] | None:
-    """The request in the folder's sample.json. It is shown to people, so a link out of the folder is not followed."""
-    path = folder / _SAMPLE_FILE
-    try:
-        if not (path.is_file() and path.resolve().is_relative_to(folder.resolve())):
-            return None
-        if path.stat().st_size > _MAX_SAMPLE_BYTES:
-            return None
-        document = orjson.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return document if isinstance(document, dict) and isinstance(document.get("inputs"), list) else None
 
 
 def _shape(spec: TensorSpec, batched: bool) -> list[int]:

@@ -7,7 +7,7 @@ import pytest
 
 from guepard.core.model_config import Execution, InstanceGroup, ModelDescription
 from guepard.core.tensor import TensorSpec
-from guepard.engine import wide_choice
+from guepard.engine import timed_turns, wide_choice
 from guepard.engine.cpu_times import CpuTime
 from guepard.engine.resources import Resources
 from guepard.engine.warmup import Timing, Warmup
@@ -30,8 +30,8 @@ class Clock:
         self.waited = [0, 0]
         self.threads = {1, 2}
         self.helpers: set[int] = set()  # whose times were asked for
-        monkeypatch.setattr(wide_choice, "perf_counter_ns", lambda: self.now)
-        monkeypatch.setattr(wide_choice, "cpu_times", self.cpu_times)
+        monkeypatch.setattr(timed_turns, "perf_counter_ns", lambda: self.now)
+        monkeypatch.setattr(timed_turns, "cpu_times", self.cpu_times)
         monkeypatch.setattr(wide_choice, "thread_ids", lambda: set(self.threads))
 
     def cpu_times(self, helpers: Collection[int]) -> list[CpuTime]:

@@ -1,12 +1,10 @@
 """A process instance as the server sees it: started, watched, and given up when it cannot be relied on."""
 
-import json
 import logging
 import os
 import select
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -19,6 +17,7 @@ from guepard.core.errors import InstanceLost, LoadError
 from guepard.core.model_config import ModelDescription
 from guepard.core.reasons import LossReason
 from guepard.engine.processes import log_bridge
+from guepard.engine.processes.interpreter import start_interpreter
 from guepard.engine.processes.process_state import ProcessState
 from guepard.engine.processes.source import pack
 from guepard.memory.shared_arena import SharedArena
@@ -36,10 +35,6 @@ _CLEAR_UP_NS = 500_000_000  # from the end of a process to that of what it has l
 _CLEAR_UP_LOOK_S = 0.02
 _MEMORY_REMEDY = "raise it in instance_group, or lower count, by which the default is divided"
 _FATE_S = 1.0  # from the end of a process to when we know what became of it
-
-# The interpreter finds what the server finds, wherever that was told to look.
-_START = "import sys, json; sys.path[:] = json.loads(sys.argv.pop(1)); from guepard.engine.processes.worker import main"
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 class WorkerProcess:
@@ -372,17 +367,9 @@ def _ignore(loss: LossReason) -> None:
 
 
 def _start(descriptors: tuple[int, ...], is_sealed: bool, threads: int) -> subprocess.Popen[bytes]:
-    environment = dict(os.environ)
-    for variable in _THREAD_VARIABLES:
-        environment.setdefault(variable, str(threads))
     level = logging.getLogger().getEffectiveLevel()
-    arguments = [*descriptors, int(is_sealed), level]
-    return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-c", f"{_START}; main(sys.argv[1:])", json.dumps(sys.path), *map(str, arguments)],
-        env=environment,
-        pass_fds=descriptors,
-        stdin=subprocess.DEVNULL,
-        process_group=0,  # Ctrl-C is the server's to handle
+    return start_interpreter(
+        "guepard.engine.processes.worker", [*descriptors, int(is_sealed), level], descriptors, threads
     )
 
 
