@@ -5,13 +5,14 @@ They have no model file to read. `install` makes them the engines of a backend, 
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
-import pytest
 
 from guepard.backends import registry
 from guepard.backends.base import Inputs, ModelSource, Outputs
@@ -28,6 +29,13 @@ REFERENCE = "reference"
 _WEIGHTS = np.random.default_rng(1).normal(size=(8, 5)).astype(np.float32)
 
 
+def spend(duration_ns: int) -> None:
+    """Compute for so long. Tests with a clock of their own replace it."""
+    end = perf_counter_ns() + duration_ns
+    while perf_counter_ns() < end:
+        pass
+
+
 class FakeExecutor:
     buffers: BufferPool | None = None
 
@@ -38,9 +46,7 @@ class FakeExecutor:
     def execute(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Outputs:
         (x,) = inputs
         assert x is not None
-        end = perf_counter_ns() + self._row_ns * len(x)
-        while perf_counter_ns() < end:
-            pass
+        spend(self._row_ns * len(x))
         return [self._change(x @ _WEIGHTS)]
 
     def terminate(self) -> None: ...
@@ -172,6 +178,14 @@ class Crashing(TwoPrecisions):
         return FakeModel(self, "f32")
 
 
+class CrashingAtOnce(FakeEngine):
+    name = "crashing_at_once"
+
+    def load(self, source: ModelSource) -> FakeModel:
+        os.kill(os.getpid(), signal.SIGILL)
+        raise AssertionError
+
+
 class Swelling(Faster):
     name = "swelling"
 
@@ -181,29 +195,47 @@ class Swelling(Faster):
         raise AssertionError
 
 
-class FickleInServer(Faster):
-    """Loads in a trial, and not in the server."""
+class Fickle(Faster):
+    """Loads in a trial, and not in the process that imported the tests."""
 
     name = "fickle"
 
     def load(self, source: ModelSource) -> FakeModel:
-        if os.environ.get("PYTEST_CURRENT_TEST") and os.getpid() == int(os.environ["FICKLE_PID"]):
-            raise LoadError("the driver has gone")
+        if "pytest" in sys.modules:
+            raise LoadError("its driver has gone")
         return super().load(source)
+
+
+class Reshaping(Faster):
+    """Says that its outputs are others."""
+
+    name = "reshaping"
+
+    def load(self, source: ModelSource) -> FakeModel:
+        model = super().load(source)
+        model.description = replace(model.description, outputs=(TensorSpec("z", "FP32", [5]),))
+        return model
+
+
+class Greedy(Faster):
+    """Quick, with more CPUs than it was given."""
+
+    name = "greedy"
 
 
 ENGINES: dict[str, Any] = {
     each.name: each
     for each in (
-        FakeEngine, Faster, TwoPrecisions, Slower, Wrong, Nan, Raising, Refusing, Hanging, Crashing, Swelling,
-        FickleInServer,
+        FakeEngine, Faster, TwoPrecisions, Slower, Wrong, Nan, Raising, Refusing, Hanging, Crashing, CrashingAtOnce,
+        Swelling, Fickle, Reshaping, Greedy,
     )
 }  # fmt: skip
 
 
-def install(monkeypatch: pytest.MonkeyPatch, *engines: str) -> None:
-    """Have models of the backend "reference" executed by it or by one of `engines`."""
-    homes = {name: (__name__, each.__name__) for name, each in ENGINES.items()}
-    monkeypatch.setattr(registry, "_HOMES", {**registry._HOMES, **homes})
-    monkeypatch.setattr(registry, "ENGINES", {REFERENCE: (REFERENCE, *engines)})
-    monkeypatch.setattr(registry, "_MODULES", dict.fromkeys(engines, "numpy"))
+def install(monkeypatch: Any, *engines: str) -> None:
+    """Have models of the backend "reference" executed by it or by one of `engines`. `monkeypatch` is pytest's."""
+    for name, each in ENGINES.items():
+        monkeypatch.setitem(registry._HOMES, name, (__name__, each.__name__))
+    monkeypatch.setitem(registry.ENGINES, REFERENCE, (REFERENCE, *engines))
+    for engine in engines:
+        monkeypatch.setitem(registry._MODULES, engine, "numpy")

@@ -1,8 +1,8 @@
 """Which engine executes a model, and in which precision.
 
-A model that several engines execute is loaded on the first of them, the reference engine. If it is heavy, the others are
-tried beside it in a process of their own (`engine_trial`), and one that is clearly faster and says the same takes its
-place. What was decided is kept in the cache, and then the engine that won is loaded at once.
+A model that several engines execute is loaded on the first of them, the reference engine. If it is heavy, the others
+are tried beside it in a process of their own (`engine_trial`), and one that is clearly faster and says the same takes
+its place. What was decided is kept in the cache, and then the engine that won is loaded at once.
 """
 
 import logging

@@ -30,7 +30,7 @@ def read_sample(folder: Path) -> dict[str, Any] | None:
 
 
 def sample_arrays(document: dict[str, Any], specs: tuple[TensorSpec, ...]) -> list[Array] | None:
-    """Its tensors in the order of `specs`, with the shapes that it names; None where they are not those of the model."""
+    """Its tensors in the order of `specs`, in the shapes that it names; None where they are not those of the model."""
     try:
         named = {tensor["name"]: tensor for tensor in document["inputs"]}
         return [_array(spec, named[spec.name]) for spec in specs]

@@ -4,14 +4,14 @@ For each output, on all samples together:
 
     text, integers, booleans   must be equal
     floats                     NaN and infinities must be at the same places, and are left out of what follows
-    a row of several values    the cosine between both, and their lengths, within the tolerance; the largest value at the
-                               same place, unless those two places are a tie
+    a row of several values    the cosine between both, and their lengths, within the tolerance; the largest value at
+                               the same place, unless those two places are a tie
     a row of one value         the difference within the same tolerance: a cosine says nothing of it
 
 A cosine of c allows a row to be off by sqrt(2 (1 - c)) of its length, in its direction. Lengths may differ by as much,
 for a cosine does not see a row that is twice as long. Single values may differ by 10 (1 - c), which is 1 % by default,
-of the larger of the value and the root mean square of its column: where large terms cancel, what is left is as coarse as
-they were.
+of the larger of the value and the root mean square of its column: where large terms cancel, what is left is as coarse
+as they were.
 
 A tie: the reference itself has two values in a row that are closer to each other than 1 % of the row's spread, or than
 what the order of its sums may change. Nobody should rely on which of them is larger, and in half precision it is luck.

@@ -51,7 +51,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """`engine` is the reference engine and `precision` None unless a candidate won. `reason` completes "chosen: ..."."""
+    """`engine` is the reference engine and `precision` None unless a candidate won. `reason` completes "chosen: "."""
 
     engine: str
     precision: Precision | None
@@ -71,7 +71,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide(reference: str, candidates: Sequence[Candidate], duration_ns: int) -> Decision:
-    """The fastest of those that are clearly faster than `reference`; of two that are about as fast, the more precise."""
+    """The fastest of those that are clearly faster than `reference`; of two about as fast, the more precise."""
     able = [candidate for candidate in candidates if not candidate.rejected and candidate.ratio is not None]
     faster = [candidate for candidate in able if _ratio(candidate) >= CLEARLY_FASTER]
     told = tuple(candidate if candidate in faster else _not_faster(candidate) for candidate in candidates)

@@ -58,6 +58,8 @@ def model_files(path: Path) -> list[Path]:
     sample = path / SAMPLE_FILE
     if sample.is_file() and sample not in files:
         files.append(sample)
+    if not files:
+        raise FileNotFoundError(f"{path.name} holds no files")
     return [file.resolve() for file in files[:_MOST_FILES]]
 
 
