@@ -71,6 +71,7 @@ class ModelPolicy:
     dynamic_batching: DynamicBatching = field(default_factory=DynamicBatching)
     timeout: TimeoutPolicy = field(default_factory=TimeoutPolicy)
     max_concurrency: int = 4_096
+    load_timeout_ns: int = 600 * SECOND
     idempotent: bool | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     request_parameters: Mapping[str, RequestParameter] | None = None

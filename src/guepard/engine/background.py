@@ -3,18 +3,25 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 Result = TypeVar("Result")
 
 
-async def in_thread(name: str, work: Callable[[], Result]) -> Result:
-    """What `work` returns or raises. Cancelling the wait leaves the thread to end by itself."""
+async def in_thread(name: str, work: Callable[[], Result], discard: Callable[[Result], object] | None = None) -> Result:
+    """What `work` returns or raises. Cancelling the wait leaves the thread to end by itself.
+
+    `discard` is then given what it returned, on a thread, if the loop still runs.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()
 
     def settle(result: Result | None, error: BaseException | None) -> None:
         if future.cancelled():
+            if error is None and discard is not None:
+                late = partial(discard, result)  # type: ignore[arg-type]
+                threading.Thread(target=late, name=f"{name}-discard", daemon=True).start()
             return
         if error is not None:
             future.set_exception(error)

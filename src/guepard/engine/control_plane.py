@@ -8,20 +8,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from guepard.core.errors import LoadError, NotFound, NotReady, PermissionDenied
-from guepard.core.model_config import ModelConfig
+from guepard.core.model_config import SECOND, ModelConfig
 from guepard.core.names import is_model_name
 from guepard.core.scheduler import Scheduler
 from guepard.core.states import MOVES, ModelReadyState
 from guepard.engine.background import in_thread
 from guepard.engine.cpu_permits import CpuPermits
 from guepard.engine.data_plane import DataPlane, invalid_name
-from guepard.engine.model_loader import LoadedVersion, load_version
+from guepard.engine.model_loader import LoadedVersion, close_version, load_version
 from guepard.engine.model_repository import ModelDefinition, ModelRepository
 from guepard.engine.resources import Resources
 from guepard.engine.served_model import ServedModel
 from guepard.telemetry.trace_settings import TraceSettings
 
 log = logging.getLogger(__name__)
+
+_LOAD_GRACE_S = 1.0  # a process that hangs is ended by its watch, which then knows more about it
 
 
 class IndexEntry(NamedTuple):
@@ -199,9 +201,7 @@ class ControlPlane:
             try:
                 version, path = self._repository.latest_version(definition)
                 status.version = version
-                loaded = await in_thread(
-                    f"load-{name}", lambda: load_version(definition, version, path, self._resources, replaces)
-                )
+                loaded = await self._load_in_time(definition, version, path, replaces)
             except LoadError as error:
                 reason = str(error)
                 if status.served is None:
@@ -212,6 +212,26 @@ class ControlPlane:
                 log.error("model %s could not be loaded: %s", name, reason)
                 raise LoadError(f"model {name!r} could not be loaded: {reason}") from None
             self._serve(status, loaded)
+
+    async def _load_in_time(
+        self, definition: ModelDefinition, version: str, path: Path, replaces: ModelConfig | None
+    ) -> LoadedVersion:
+        """Raises: LoadError, also when `load_timeout` has passed: an engine may hang, and nobody can end a thread."""
+        limit_s = definition.policy.load_timeout_ns / SECOND
+        loading = in_thread(
+            f"load-{definition.name}",
+            lambda: load_version(definition, version, path, self._resources, replaces),
+            close_version,
+        )
+        try:
+            return await asyncio.wait_for(loading, limit_s + _LOAD_GRACE_S)
+        except TimeoutError:
+            log.warning(
+                "model %s: the thread that loads it goes on; what it holds is given back if it ends", definition.name
+            )
+            raise LoadError(
+                f"loading did not end within {limit_s:g} s; raise load_timeout, or name another engine"
+            ) from None
 
     def _serve(self, status: _Status, loaded: LoadedVersion) -> None:
         loop = asyncio.get_running_loop()

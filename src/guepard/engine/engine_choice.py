@@ -151,7 +151,8 @@ class EngineChooser:
         return decision_key(self._source, (self._backend, *self._others), self._cache)
 
     def _measure(self, description: ModelDescription, warmup: Warmup, free_size: int) -> None:
-        started, deadline = perf_counter_ns(), monotonic_ns() + DECISION_NS
+        started = perf_counter_ns()
+        deadline = monotonic_ns() + min(DECISION_NS, self._source.policy.load_timeout_ns // 2)
         self._key = self._key or self._decision_key()
         known = self._cache.find(self._key)  # another model with the same content may have been decided just now
         if known is not None:

@@ -87,6 +87,13 @@ def load_version(
     return loaded
 
 
+def close_version(loaded: LoadedVersion) -> None:
+    """Let go of a version that nobody will serve."""
+    for executor in (*loaded.executors, *([loaded.wide] if loaded.wide is not None else [])):
+        executor.close()
+    loaded.model.close()
+
+
 def _check_inputs(definition: ModelDefinition, backend: str) -> None:
     if definition.inputs and backend != "identity":
         raise LoadError(f"inputs are declared, but the {backend} backend reads them from the model; remove them")

@@ -255,6 +255,9 @@ def _expose(registry: MetricsRegistry, served: ServedModel, serving: bool) -> No
         load_duration_ns=lambda: served.load_duration_ns,
         losses=lambda: served.losses,
         process_memory=lambda: [process.memory_bytes for process in served.processes],
+        engine=served.config.engine,
+        precision=served.config.precision,
+        engine_ratio=served.config.engine_ratio,
     )
     registry.add_model(name, version, served.statistics, gauges)
 

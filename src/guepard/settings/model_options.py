@@ -220,6 +220,11 @@ class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
         Count, Meta(description="Requests of the model executing at once; queued ones do not count.")
     ] = 4_096
     timeout: Annotated[TimeoutSettings, Meta(description="Deadlines of requests.")] = TimeoutSettings()
+    load_timeout: Annotated[
+        Duration,
+        Meta(description="How long loading may take, warm-up and the choice of an engine included, before it fails."),
+        Positive(),
+    ] = Duration.read("10m")
     idempotent: Annotated[
         bool | None,
         Meta(description="May a request run again after its batch failed? Unset: engines yes, Python code as it says."),

@@ -35,6 +35,7 @@ def to_policy(model: ModelSettings) -> ModelPolicy:
         ),
         timeout=TimeoutPolicy(int(model.timeout.default), int(model.timeout.max)),
         max_concurrency=model.max_concurrency,
+        load_timeout_ns=int(model.load_timeout),
         idempotent=model.idempotent,
         parameters=model.parameters,
         request_parameters=None

@@ -185,7 +185,19 @@ def _model_gauges(models: Sequence[ModelSample]) -> Iterator[Metric]:
         _MODEL,
         (((m.name, m.version), m.load_duration_ns / NANOSECONDS) for m in models),
     )
-
+    engines = InfoMetricFamily(
+        "guepard_model_engine", "The engine that executes the model, and in which precision", labels=_MODEL
+    )
+    for m in models:
+        if m.engine:
+            engines.add_metric((m.name, m.version), {"engine": m.engine, "precision": m.precision})
+    yield engines
+    yield _gauge(
+        "guepard_model_engine_ratio",
+        "How many times as fast as the reference engine it was when engines were measured",
+        _MODEL,
+        (((m.name, m.version), m.engine_ratio) for m in models if m.engine_ratio),
+    )
     yield _gauge(
         "guepard_instance_memory_bytes",
         "Memory that the process of an instance has of its own, mapped files left out",

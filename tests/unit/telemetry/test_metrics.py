@@ -47,6 +47,9 @@ def add_model(registry: MetricsRegistry, name: str = "m", version: str = "1") ->
         executing=lambda: 2,
         ready=lambda: True,
         load_duration_ns=lambda: 1_500_000_000,
+        engine="openvino",
+        precision="bf16",
+        engine_ratio=3.5,
     )
     registry.add_model(name, version, statistics, gauges)
     return statistics
@@ -94,6 +97,8 @@ def test_counts_of_a_model_are_exposed_in_base_units(registry: MetricsRegistry) 
     assert value(found, "guepard_executing_requests", **model) == 2
     assert value(found, "guepard_model_ready", **model) == 1
     assert value(found, "guepard_model_load_duration_seconds", **model) == 1.5
+    assert value(found, "guepard_model_engine_info", **model, engine="openvino", precision="bf16") == 1
+    assert value(found, "guepard_model_engine_ratio", **model) == 3.5
 
 
 def test_tokens_are_exposed_for_models_with_padding_alone(registry: MetricsRegistry) -> None:

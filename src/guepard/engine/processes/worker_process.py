@@ -62,6 +62,7 @@ class WorkerProcess:
         self._is_ending = False
         self._is_retired = False
         self._is_loaded = False
+        self._load_timeout_ns = source.policy.load_timeout_ns
         # What the batch that runs now is watched by: when it began, how long it may take, and what to do at each look.
         self._since = 0
         self._limit_ns = 0
@@ -116,7 +117,9 @@ class WorkerProcess:
     def load(self) -> None:
         """Have the model loaded; `description` is then known. Raises: LoadError, and the process is gone."""
         try:
+            self.watch(self._load_timeout_ns, _nothing)
             self.description = self._load()
+            self.rest()
             self._check_size()
             self._is_loaded = True
         except BaseException:
@@ -312,7 +315,8 @@ class WorkerProcess:
         self._watched_ns += passed_ns
         self._look()
         if self._watched_ns > self._limit_ns and self._since == since:
-            self.give_up(LossReason.HUNG, f"did not answer within {self._limit_ns / 1e9:.3g} s (instance_timeout)")
+            option = "instance_timeout" if self._is_loaded else "load_timeout"
+            self.give_up(LossReason.HUNG, f"did not answer within {self._limit_ns / 1e9:.3g} s ({option})")
 
     def _look_at_memory(self) -> None:
         self.memory_bytes = self._state.private_bytes()

@@ -17,6 +17,7 @@ class Watched(WorkerProcess):
     def __init__(self) -> None:
         self.given_up: list[tuple[LossReason, str]] = []
         self.looks = 0
+        self._is_loaded = True
         self._watched_since = self._watched_ns = self._since = 0
 
     def give_up(self, loss: LossReason, fate: str, detail: str = "") -> None:
