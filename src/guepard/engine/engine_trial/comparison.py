@@ -16,7 +16,7 @@ from guepard.core.model_config import ModelDescription
 from guepard.core.tensor import Array, TensorSpec
 from guepard.engine.cpu_times import thread_ids
 from guepard.engine.engine_trial.agreement import agreement
-from guepard.engine.engine_trial.decision import Candidate
+from guepard.engine.engine_trial.decision import CLEARLY_FASTER, Candidate
 from guepard.engine.engine_trial.messages import Begins, Done, Message, Refused, TrialOrder, Tried
 from guepard.engine.engine_trial.samples import SampleMaker
 from guepard.engine.sample_file import read_sample, sample_arrays
@@ -27,13 +27,13 @@ log = logging.getLogger(__name__)
 
 _ROWS = 8  # of a sample, if there is time
 _BATCH = 4  # rows of the larger batch that is timed
-_SAMPLES_NS = 1_200_000_000  # for the reference's answers to all samples
+_SAMPLES_NS = 600_000_000  # for the reference's answers to all samples
 _KINDS = 3
 _SHARE = 0.5  # of the time that is left, for one candidate's runs
-_TURNS_NS = 1_500_000_000  # of one batch size at most
+_TURNS_NS = 1_000_000_000  # of one batch size at most
 _ENOUGH_NS = 150_000_000  # turns that took so long together say enough
 _FEWEST, _MOST = 2, 12  # turns of one batch size
-_CLEAR = 1.4  # times as fast, or as slow: a few turns say so
+_CLEAR = 0.08  # away from what decides: a few turns say so
 
 Load = Callable[[str, Precision | None], LoadedModel]
 Precisions = Callable[[str], Sequence[Precision]]
@@ -65,6 +65,7 @@ class Comparison:
         self._one_ns = 0  # of a row on the reference engine
         self._samples: list[list[Array]] = []
         self._expected: list[Outputs] = []
+        self._best = 1.0  # ratio of those that will do
 
     def run(self) -> None:
         """Raises: nothing but what ends the process."""
@@ -126,9 +127,9 @@ class Comparison:
             times = self._time(executor)
             if not times:
                 return known(rejected="there was no time to measure it")
-            return known(
-                row_ns=times[0].candidate, reference_row_ns=times[0].reference, ratio=min(each.ratio for each in times)
-            )
+            ratio = min(each.ratio for each in times)
+            self._best = max(self._best, ratio)
+            return known(row_ns=times[0].candidate, reference_row_ns=times[0].reference, ratio=ratio)
         except Exception as error:
             return candidate(rejected=_words(error))
         finally:
@@ -148,25 +149,28 @@ class Comparison:
         self._one_ns = monotonic_ns() - started
         if order.rows is not None:
             rows = max(1, min(_ROWS, order.rows, _SAMPLES_NS // (_KINDS * max(1, self._one_ns))))
-        maker = SampleMaker(description.inputs, size, rows, self._accepts)
-        self._samples = list(maker.samples())
         document = read_sample(order.source.path)
         recorded = None if document is None else sample_arrays(document, description.inputs)
-        if recorded is not None and self._accepts(recorded):
-            self._samples.append(recorded)
+        for sample in (*SampleMaker(description.inputs, size, rows, self._accepts).samples(), recorded):
+            expected = None if sample is None else self._answer(sample)
+            if sample is not None and expected is not None:
+                self._samples.append(sample)
+                self._expected.append(expected)
         if not self._samples:
             raise LoadError("the reference engine takes no sample that could be made up")
-        self._expected = [self._run(self._reference, sample) for sample in self._samples]
 
-    def _accepts(self, sample: Sequence[Array | None]) -> bool:
+    def _answer(self, sample: Sequence[Array]) -> Outputs | None:
+        """The reference engine's; None when it refuses the sample."""
         try:
-            self._run(self._reference, sample)
+            return self._run(self._reference, sample)
         except Exception:
-            return False
-        return True
+            return None
 
-    def _run(self, executor: Executor, sample: Sequence[Array | None]) -> Outputs:
-        return run_arrays(executor, sample, self._description)  # type: ignore[arg-type]
+    def _accepts(self, sample: Sequence[Array]) -> bool:
+        return self._answer(sample) is not None
+
+    def _run(self, executor: Executor, sample: Sequence[Array]) -> Outputs:
+        return run_arrays(executor, sample, self._description)
 
     # Times
 
@@ -213,8 +217,10 @@ class Comparison:
         return [array.repeat(-(-rows // len(array)), axis=0)[:rows] for array in sample]
 
     def _is_clear(self, turns: TimedTurns, executor: Executor, rows: int) -> bool:
+        """Whether it is far from what decides: clearly faster than the reference, and about as fast as the best."""
         ratio = self._times(turns, executor, rows).ratio
-        return ratio >= _CLEAR or ratio <= 1 / _CLEAR
+        bounds = (CLEARLY_FASTER, self._best / CLEARLY_FASTER)
+        return ratio < bounds[0] * (1 - _CLEAR) or all(abs(ratio / bound - 1) > _CLEAR for bound in bounds)
 
     def _times(self, turns: TimedTurns, executor: Executor, rows: int) -> _Times:
         """What an execution costs: the time it takes, or if that is more, its CPU time by the threads it may have.

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from guepard.backends.base import Inputs
 from guepard.core.tensor import Array, TensorSpec, empty_array
 from guepard.protocols.brain_float import from_float32
 
@@ -22,11 +21,14 @@ _IMAGE_RANK = 3
 _WORDS = (b"a", b"fast", b"animal", b"runs", b"42", b"far beyond the hill", b"")
 _KINDS = ("normal", "unit", "bytes")
 
-Accepts = Callable[[Inputs], bool]
+Accepts = Callable[[Sequence[Array]], bool]
 
 
 class SampleMaker:
-    """`free_size` is that of free dimensions; `rows` None: the tensors have no batch dimension."""
+    """`free_size` is that of free dimensions; `rows` None: the tensors have no batch dimension.
+
+    `accepts` says whether the model takes a sample of one row.
+    """
 
     def __init__(self, specs: Sequence[TensorSpec], free_size: int, rows: int | None, accepts: Accepts) -> None:
         self._specs = specs
@@ -36,13 +38,11 @@ class SampleMaker:
         self._bounds = [2] * len(specs)
 
     def samples(self) -> Iterator[list[Array]]:
-        """Of every kind that the model accepts one, with as many distinct rows. The same at every call."""
+        """Of every kind one, with as many distinct rows. The same at every call. The model may yet refuse one."""
         self._find_bounds()
         kinds = _KINDS if any(map(_may_be_image, self._specs)) else _KINDS[:-1]
         for seed, kind in enumerate(kinds):
-            sample = self._sample(kind, seed, self._rows)
-            if self._accepts(sample):
-                yield sample
+            yield self._sample(kind, seed, self._rows)
 
     def _find_bounds(self) -> None:
         """How large integers may be, for each input by itself while the others are small."""

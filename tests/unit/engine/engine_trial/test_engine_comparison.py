@@ -191,6 +191,36 @@ class TestRefusals:
         assert "the cosine" in tried(order("faster", path=tmp_path))[0].rejected
 
 
+class TestSamples:
+    def test_what_the_reference_refuses_is_asked_of_nobody(self, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+        execute = fake_engines.FakeExecutor.execute
+        refused: list[str] = []
+
+        def positive_only(executor: Any, inputs: Any, requests: Any) -> Any:
+            if inputs[0].min() < 0:
+                refused.append("normal")
+                raise ValueError
+            return execute(executor, inputs, requests)
+
+        monkeypatch.setattr(fake_engines.FakeExecutor, "execute", positive_only)
+        (found,) = tried(order("faster"))
+        assert found.ratio == 3.0
+        assert len(refused) == 1
+
+    def test_a_heavy_model_has_fewer_rows(self, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+        rows: list[int] = []
+        change = ENGINES["faster"].change
+
+        def counted(engine: Any, y: Any) -> Any:
+            rows.append(len(y))
+            return change(engine, y)
+
+        monkeypatch.setattr(ENGINES["faster"], "change", counted)
+        monkeypatch.setattr(ENGINES[REFERENCE], "row_ns", lambda *_: 60 * MS)
+        tried(order("faster"))
+        assert rows[0] == 3
+
+
 class TestPrecisions:
     @pytest.mark.parametrize(
         ("options", "expected"),
