@@ -39,7 +39,6 @@ def decision_key(source: ModelSource, engines: Sequence[str], cache: DecisionCac
         "threads": [source.threads, source.cpus],
         "options": asdict(policy.engines),
         "batches": policy.max_batch_size,
-        "execution": asdict(policy.instance_group),
         "parameters": policy.parameters,
     }
     return sha256(json.dumps(made_of, sort_keys=True, default=repr).encode()).hexdigest()[:40]

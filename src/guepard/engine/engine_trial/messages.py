@@ -55,6 +55,12 @@ class Tried(msgspec.Struct, frozen=True, tag=True):
     candidate: Candidate
 
 
+class Noted(msgspec.Struct, frozen=True, tag=True):
+    """What an engine wrote to the log."""
+
+    text: str
+
+
 class Refused(msgspec.Struct, frozen=True, tag=True):
     """The whole trial is of no use, for this reason."""
 
@@ -65,7 +71,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     """Nothing is left to try."""
 
 
-Message = Begins | Tried | Refused | Done
+Message = Begins | Tried | Noted | Refused | Done
 
 ENCODER = msgspec.json.Encoder()
 DECODER = msgspec.json.Decoder(Message)

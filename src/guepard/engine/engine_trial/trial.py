@@ -19,7 +19,7 @@ import msgspec
 
 from guepard.core.model_config import SECOND
 from guepard.engine.engine_trial.decision import Candidate
-from guepard.engine.engine_trial.messages import DECODER, Begins, Done, Message, Refused, TrialOrder, Tried
+from guepard.engine.engine_trial.messages import DECODER, Begins, Done, Message, Noted, Refused, TrialOrder, Tried
 from guepard.engine.processes.interpreter import start_interpreter
 from guepard.engine.processes.process_state import ProcessState
 
@@ -118,6 +118,8 @@ class _Trial:
                 case Tried(candidate):
                     found.append(candidate)
                     self._begun = None
+                case Noted(text):
+                    log.info("model %s: on trial: %s", self._order.source.name, text)
                 case Refused(reason):
                     raise TrialFailed(reason)
                 case Done():

@@ -1,11 +1,12 @@
 """The process in which engines are tried. Whatever one of them does to it, the server goes on."""
 
 import ctypes
+import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -14,9 +15,10 @@ from typing import BinaryIO, cast
 from guepard.backends.base import Backend, LoadedModel
 from guepard.core.engine_options import Precision
 from guepard.engine.engine_trial.comparison import Comparison
-from guepard.engine.engine_trial.messages import ENCODER, Message, TrialOrder
+from guepard.engine.engine_trial.messages import ENCODER, Message, Noted, TrialOrder
 
 _PR_SET_PDEATHSIG = 1
+_MOST_OF_A_NOTE = 1_000
 _OOM_SCORE = "800"  # when memory runs out, this process goes before the server and its instances
 
 
@@ -43,8 +45,21 @@ def main(arguments: Sequence[str]) -> None:
         native = getattr(backend(engine), "native_precisions", None)
         return ("f32",) if native is None else cast(Sequence[Precision], native())
 
+    logging.basicConfig(level=logging.WARNING, handlers=[_Notes(tell)])
     Comparison(order, load, precisions, tell).run()
     os._exit(0)  # nothing is to be kept, and engines take their time to go
+
+
+class _Notes(logging.Handler):
+    """Has the server write what engines log, which is no error of its own."""
+
+    def __init__(self, tell: Callable[[Message], None]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(Exception):
+            self._tell(Noted(record.getMessage()[:_MOST_OF_A_NOTE]))
 
 
 def _settle_in(descriptor: int) -> None:

@@ -44,7 +44,6 @@ def test_the_same_is_the_same(source: ModelSource, cache: DecisionCache) -> None
         lambda source: replace(source, threads=2),
         lambda source: replace(source, cpus=4),
         lambda source: replace(source, policy=ModelPolicy(max_batch_size=4)),
-        lambda source: replace(source, policy=ModelPolicy(instance_group=InstanceGroup(execution="process"))),
         lambda source: replace(source, policy=ModelPolicy(parameters={"a": 1})),
         with_engines(precision="bf16"),
         with_engines(min_precision="f32"),
@@ -58,9 +57,10 @@ def test_what_was_asked_for_is_in_it(
     assert decision_key(change(source), ENGINES, cache) != decision_key(source, ENGINES, cache)
 
 
-def test_neither_the_name_nor_the_place_of_the_model_is(source: ModelSource, cache: DecisionCache) -> None:
+def test_neither_its_name_nor_its_place_nor_where_it_runs_is(source: ModelSource, cache: DecisionCache) -> None:
     elsewhere = source.path.rename(source.path.with_name("other.onnx"))
-    moved = replace(source, name="n", version="2", path=elsewhere)
+    policy = ModelPolicy(instance_group=InstanceGroup(execution="process"))
+    moved = replace(source, name="n", version="2", path=elsewhere, policy=policy)
     source.path.write_bytes(elsewhere.read_bytes())
     assert decision_key(moved, ENGINES, cache) == decision_key(source, ENGINES, cache)
 

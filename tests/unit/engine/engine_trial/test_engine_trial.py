@@ -57,6 +57,12 @@ def test_who_takes_too_much_memory_is_ended() -> None:
     assert found.rejected == "its trial took more memory than the 200 MiB that it may have"
 
 
+def test_what_an_engine_logs_is_in_our_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    try_engines(order("refusing"), 0)
+    assert "model m: on trial: Tanh is not there" in caplog.text
+
+
 def test_a_reference_that_cannot_be_loaded_fails_it() -> None:
     with pytest.raises(TrialFailed, match="it lacks the operator Tanh"):
         try_engines(replace(order("faster"), reference="refusing"), 0)
