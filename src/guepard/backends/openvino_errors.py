@@ -10,7 +10,7 @@ from guepard.core.errors import GuepardError, InputError, LoadError, ModelError
 
 _SHAPES = re.compile(r"shape|dimension|\bdims?\b|broadcast|incompatible|\brank\b|reshape", re.IGNORECASE)
 _OPERATOR = re.compile(r"No conversion rule found for operations: ([^\n]+)")
-_PROPERTY = re.compile(r"Wrong value .* for property key [^\n]*")
+_PROPERTY = re.compile(r"Wrong value .*?for property key [^\n]*")
 _CANCELLED = "was canceled"
 
 

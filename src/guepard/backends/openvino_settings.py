@@ -24,6 +24,9 @@ _OURS = {
     "INFERENCE_NUM_THREADS": "openvino.inference_num_threads",
     "CACHE_DIR": "openvino.cache",
 }
+_REFUSED = {
+    "CPU_DENORMALS_OPTIMIZATION": "every thread that runs a model would flush small numbers to zero, for all that it does",
+}
 
 
 def device_precisions(core: Any) -> tuple[Precision, ...]:
@@ -69,6 +72,8 @@ def compile_properties(core: Any, source: ModelSource, threads: int, precision: 
     for name, value in options.properties.items():
         if name in _OURS:
             raise LoadError(f"openvino.properties: {name} has an option of its own; write {_OURS[name]}")
+        if name in _REFUSED:
+            raise LoadError(f"openvino.properties: {name} is not for a server: {_REFUSED[name]}; remove it")
         if name not in supported:
             raise LoadError(f"openvino.properties: the {DEVICE} device has no property {name}")
         properties[name] = value

@@ -27,5 +27,5 @@ class OpenVinoSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=
     ] = True
     properties: Annotated[
         dict[str, Any],
-        Meta(description="More properties of the CPU device, by OpenVINO's names: CPU_DENORMALS_OPTIMIZATION."),
+        Meta(description="More properties of the CPU device, by OpenVINO's names: DYNAMIC_QUANTIZATION_GROUP_SIZE."),
     ] = msgspec.field(default_factory=dict)
