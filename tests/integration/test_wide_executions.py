@@ -85,8 +85,8 @@ async def answers(version: LoadedVersion, callers: int, calls: int) -> tuple[lis
         loop.call_soon_threadsafe,
         0,
         RequestTrace(plan),
-        version.wide,
-        CpuPermits(2),
+        wide=version.wide,
+        permits=CpuPermits(2),
     )
 
     async def call(seed: int) -> NDArray[Any]:

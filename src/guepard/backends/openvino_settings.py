@@ -25,7 +25,7 @@ _OURS = {
     "CACHE_DIR": "openvino.cache",
 }
 _REFUSED = {
-    "CPU_DENORMALS_OPTIMIZATION": "every thread that runs a model would flush small numbers to zero, for all that it does",
+    "CPU_DENORMALS_OPTIMIZATION": "every thread that runs a model would flush small numbers to zero from then on",
 }
 
 

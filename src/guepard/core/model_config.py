@@ -115,7 +115,11 @@ class ModelDescription:
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """One model version as it is served: the description and the policy joined, nothing left open."""
+    """One model version as it is served: the description and the policy joined, nothing left open.
+
+    `inputs` and `outputs` are what callers see. Where steps stand before the model, `model_inputs` is what it takes
+    itself; None: the same. `preprocess` and `postprocess` are the names of its steps.
+    """
 
     name: str
     version: str
@@ -144,6 +148,14 @@ class ModelConfig:
     engine_reason: str = ""
     engine_ratio: float = 0.0
     engine_facts: Mapping[str, Any] = field(default_factory=dict)
+    model_inputs: tuple[TensorSpec, ...] | None = None
+    preprocess: tuple[str, ...] = ()
+    postprocess: tuple[str, ...] = ()
+
+    @property
+    def batch_inputs(self) -> tuple[TensorSpec, ...]:
+        """What requests hold when they wait for a batch: what the executor takes."""
+        return self.inputs if self.model_inputs is None else self.model_inputs
 
     @property
     def filled_rows(self) -> int:

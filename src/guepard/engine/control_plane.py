@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +18,10 @@ from guepard.engine.cpu_permits import CpuPermits
 from guepard.engine.data_plane import DataPlane, invalid_name
 from guepard.engine.model_loader import LoadedVersion, close_version, load_version
 from guepard.engine.model_repository import ModelDefinition, ModelRepository
+from guepard.engine.preprocessed_model import PreprocessedModel
 from guepard.engine.resources import Resources
 from guepard.engine.served_model import ServedModel
+from guepard.engine.step_pool import StepPool
 from guepard.telemetry.trace_settings import TraceSettings
 
 log = logging.getLogger(__name__)
@@ -83,6 +86,7 @@ class ControlPlane:
         self._on_change = on_change
         self.trace_settings = TraceSettings(self._check_known)
         self._started = False
+        self._steps: StepPool | None = None
         self._statuses: dict[str, _Status] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._retiring: set[asyncio.Task[None]] = set()
@@ -187,6 +191,8 @@ class ControlPlane:
         for task in list(self._retiring):
             task.cancel()
         await asyncio.gather(*[model.close() for model in served], *self._retiring, return_exceptions=True)
+        if self._steps is not None:
+            self._steps.close()
         return all(drained)
 
     async def _load(self, definition: ModelDefinition) -> None:
@@ -236,7 +242,11 @@ class ControlPlane:
     def _serve(self, status: _Status, loaded: LoadedVersion) -> None:
         loop = asyncio.get_running_loop()
         config = loaded.config
-        served = ServedModel(
+        hooks = loaded.hooks
+        make: Callable[..., ServedModel] = ServedModel
+        if hooks is not None and hooks.before is not None:
+            make = partial(PreprocessedModel, pool=self._step_pool())
+        served = make(
             config,
             loaded.model,
             loaded.executors,
@@ -248,6 +258,7 @@ class ControlPlane:
             permits=self._permits,
             cpus=loaded.cpus,
             buffers=self._resources.buffers,
+            hooks=hooks,
         )
         previous, status.served = status.served, served
         status.version = config.version
@@ -273,6 +284,12 @@ class ControlPlane:
             task = loop.create_task(self._retire(previous))
             self._retiring.add(task)
             task.add_done_callback(self._retiring.discard)
+
+    def _step_pool(self) -> StepPool:
+        if self._steps is None:
+            post = asyncio.get_running_loop().call_soon_threadsafe
+            self._steps = StepPool(self._resources.cpus, self._scheduler, post)
+        return self._steps
 
     async def _retire(self, served: ServedModel) -> None:
         try:

@@ -9,6 +9,7 @@ from guepard.core.model_config import SECOND, ModelConfig
 from guepard.core.reasons import LossReason
 from guepard.engine.cpu_permits import CpuPermits, CpuShare
 from guepard.engine.instance import InlineInstance, Instance, InstanceOwner, ThreadInstance
+from guepard.engine.model_hooks import HookedExecutor
 from guepard.engine.patience import Patience
 from guepard.engine.processes.executor import ProcessExecutor
 from guepard.engine.processes.instance import ProcessInstance
@@ -159,8 +160,9 @@ class InstancePool:
     def _instance(self, executor: Executor, number: int) -> Instance:
         if self._config.execution == "inline":
             return InlineInstance(executor, self._config, self._owner, self._buffers)
-        if isinstance(executor, ProcessExecutor):
-            return ProcessInstance(executor, self._config, self._owner, self._post, number, self._prepare)
+        bare = executor.bare if isinstance(executor, HookedExecutor) else executor
+        if isinstance(bare, ProcessExecutor):
+            return ProcessInstance(bare, self._config, self._owner, self._post, number, self._prepare, executor)
         share = self._share(self._cpus) if self._cpus else None
         return ThreadInstance(executor, self._config, self._owner, self._post, number, share, self._buffers)
 

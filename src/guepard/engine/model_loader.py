@@ -4,15 +4,18 @@ import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter_ns
+from typing import NamedTuple
 
 from guepard.backends.base import Executor, LoadedModel, ModelSource
 from guepard.backends.registry import backend_for, get_backend
 from guepard.core.errors import GuepardError, LoadError
+from guepard.core.hooks import Hooks
 from guepard.core.model_config import Execution, ModelConfig, ModelDescription, ModelPolicy
 from guepard.core.tensor import TensorSpec
 from guepard.engine.compatibility import incompatibility
 from guepard.engine.engine_choice import EngineChoice, EngineChooser
 from guepard.engine.execution_choice import ExecutionChoice, choose_execution
+from guepard.engine.model_hooks import ModelHooks
 from guepard.engine.model_padding import apply_padding
 from guepard.engine.model_repository import ModelDefinition
 from guepard.engine.processes.model import ProcessModel
@@ -30,7 +33,10 @@ _LONG_NS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class LoadedVersion:
-    """`cpus` is how many permits an execution takes for its threads; 0: it takes no part in that."""
+    """`cpus` is how many permits an execution takes for its threads; 0: it takes no part in that.
+
+    `hooks` are the steps around the model; those after it are part of the executors.
+    """
 
     config: ModelConfig
     model: LoadedModel
@@ -38,6 +44,7 @@ class LoadedVersion:
     duration_ns: int
     wide: Executor | None = None
     cpus: int = 0
+    hooks: ModelHooks | None = None
 
 
 def load_version(
@@ -107,6 +114,15 @@ def _check_replacement(old: ModelConfig, new: ModelConfig) -> None:
         raise LoadError(f"callers of the version that serves would fail: {broken}; unload the model first to change it")
 
 
+class _Opened(NamedTuple):
+    """A model in memory, and what its first executor showed. `description` says what came of that, of batches."""
+
+    model: LoadedModel
+    executor: Executor
+    warmup: Warmup
+    description: ModelDescription
+
+
 class _Loading:
     """One load: opens the model, in this process or in one of its own, and settles how it is served."""
 
@@ -117,6 +133,7 @@ class _Loading:
         resolved = resolve(source, backend_for(definition.backend, source.path))
         self._engines = EngineChooser(resolved.source, resolved.backend)
         self._source = resolved.source
+        self._hooks = _joined(definition.policy.hooks, resolved.hooks)
         self._resources = resources
         self._model: LoadedModel | None = None
 
@@ -130,15 +147,15 @@ class _Loading:
         """`started`: when the load began, by perf_counter_ns."""
         policy, resources = self._policy, self._resources
         group = policy.instance_group
-        model, first, warmup = self._open_on_the_best(in_process=group.execution == "process")
+        model, first, warmup, description = self._open_on_the_best(in_process=group.execution == "process")
+        hooks = ModelHooks(self._hooks, self._folder, description)
+        warmup = hooks.warmed(first, warmup)
         choice = self._choose(model, warmup)
         if choice.execution == "process" and group.execution != "process":
             self.undo()
-            model, first, warmup = self._open(in_process=True)
-        description = model.description
-        if description.max_batch_size and not description.batch_verified and not warmup.rows_independent:
-            description = _without_batches(description)
-        padding = apply_padding(self._definition.name, first, description, policy, warmup)
+            model, first, warmup, description = self._open(in_process=True)
+            warmup = hooks.warmed(first, warmup)
+        padding = apply_padding(self._definition.name, hooks.around(first), hooks.description, policy, warmup)
         count = group.count or _instance_count(choice.execution, description, resources)
         wide = choose_wide(group, resources, model, description, choice.execution, count, warmup)
         if wide.narrow is not None:
@@ -155,8 +172,8 @@ class _Loading:
             version=self._version,
             platform=description.platform,
             backend=description.backend,
-            inputs=description.inputs,
-            outputs=description.outputs,
+            inputs=hooks.inputs,
+            outputs=hooks.outputs,
             max_batch_size=description.max_batch_size,
             instance_count=count,
             execution=choice.execution,
@@ -178,15 +195,25 @@ class _Loading:
             engine_reason=self._engine.reason,
             engine_ratio=self._engine.ratio,
             engine_facts={**description.engine_facts, **self._engine.facts},
+            model_inputs=description.inputs if hooks.before else None,
+            preprocess=hooks.before.names if hooks.before else (),
+            postprocess=hooks.after.names if hooks.after else (),
         )
         return LoadedVersion(
             config,
             model,
-            tuple(executors),
+            tuple([hooks.around(executor) for executor in executors]),
             perf_counter_ns() - started,
-            wide.executor,
+            None if wide.executor is None else hooks.around(wide.executor),
             self._source.threads if self._takes_turns(config, warmup) else 0,
+            hooks if self._hooks else None,
         )
+
+    @property
+    def _folder(self) -> Path:
+        """Where the files lie that steps may name."""
+        path = self._definition.path
+        return path if path.is_dir() else path.parent
 
     def _takes_turns(self, config: ModelConfig, warmup: Warmup) -> bool:
         """Whether its executions wait for CPUs that those of other models have."""
@@ -200,22 +227,21 @@ class _Loading:
     def _engine(self) -> EngineChoice:
         return self._engines.choice
 
-    def _open_on_the_best(self, *, in_process: bool) -> tuple[LoadedModel, Executor, Warmup]:
+    def _open_on_the_best(self, *, in_process: bool) -> _Opened:
         """On the engine that was chosen, or if that is still open, on the reference engine until it is known."""
         opened = self._open_or_fall_back(in_process)
         if not self._engines.is_open:
             return opened
-        model, executor, warmup = opened
         reference = self._engine.backend
-        self._engines.measure(executor, model.description, warmup)
+        self._engines.measure(opened.executor, opened.model.description, opened.warmup)
         if self._engine.backend == reference:
             return opened
-        executor.close()
-        del opened, model, executor  # two engines are not to have the weights at once
+        opened.executor.close()
+        del opened  # two engines are not to have the weights at once
         self.undo()
         return self._open_or_fall_back(in_process)
 
-    def _open_or_fall_back(self, in_process: bool) -> tuple[LoadedModel, Executor, Warmup]:
+    def _open_or_fall_back(self, in_process: bool) -> _Opened:
         try:
             return self._open(in_process=in_process)
         except Exception as error:
@@ -224,7 +250,7 @@ class _Loading:
         self.undo()
         return self._open(in_process=in_process)
 
-    def _open(self, *, in_process: bool) -> tuple[LoadedModel, Executor, Warmup]:
+    def _open(self, *, in_process: bool) -> _Opened:
         definition = self._definition
         source = replace(self._source, precision=self._engine.precision)
         if in_process:
@@ -241,7 +267,10 @@ class _Loading:
         description = model.description
         _check_outputs(description)
         first = model.executor()
-        return model, first, warm_up(definition.name, first, description, description.max_batch_size)
+        warmup = warm_up(definition.name, first, description, description.max_batch_size)
+        if description.max_batch_size and not description.batch_verified and not warmup.rows_independent:
+            description = _without_batches(description)
+        return _Opened(model, first, warmup, description)
 
     def _choose(self, model: LoadedModel, warmup: Warmup) -> ExecutionChoice:
         return choose_execution(
@@ -251,6 +280,11 @@ class _Loading:
             warmup.hold,
             may_move=self._source.model_class is None,
         )
+
+
+def _joined(outside: Hooks, inside: Hooks) -> Hooks:
+    """The operator's steps around those of a format."""
+    return Hooks(outside.preprocess + inside.preprocess, inside.postprocess + outside.postprocess)
 
 
 def _check_outputs(description: ModelDescription) -> None:

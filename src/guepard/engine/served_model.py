@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from time import monotonic_ns, time
 
 from guepard.backends.base import Executor, LoadedModel, Outputs
@@ -33,6 +34,7 @@ from guepard.engine.cpu_permits import CpuPermits
 from guepard.engine.execution import Outcome
 from guepard.engine.instance import Instance
 from guepard.engine.instance_pool import InstancePool
+from guepard.engine.model_hooks import ModelHooks
 from guepard.engine.padded_signature import signature_for
 from guepard.engine.processes.executor import ProcessExecutor
 from guepard.telemetry.request_trace import RequestTrace
@@ -57,7 +59,8 @@ class ServedModel:
     """Takes requests in by `infer` and answers each exactly once through its sender.
 
     Everything but the instances' own work runs on the event loop's thread. `post` hands a callback to that thread.
-    `wide`, `permits`, `cpus` and `buffers` are as InstancePool has them.
+    `wide`, `permits`, `cpus` and `buffers` are as InstancePool has them; `hooks` are the steps around the model, those
+    after it being part of the executors already.
     """
 
     def __init__(
@@ -69,13 +72,15 @@ class ServedModel:
         post: Callable[..., object],
         load_duration_ns: int,
         trace: RequestTrace,
+        *,
         wide: Executor | None = None,
         permits: CpuPermits | None = None,
         cpus: int = 0,
         buffers: BufferPool | None = None,
+        hooks: ModelHooks | None = None,
     ) -> None:
         self.config = config
-        self.statistics = ModelStatistics(config.name, config.version)
+        self.statistics = ModelStatistics(config.name, config.version, None if hooks is None else hooks.durations)
         self.load_duration_ns = load_duration_ns
         self.loaded_at = time()  # seconds since the epoch
         self._trace = trace
@@ -83,7 +88,7 @@ class ServedModel:
         self._is_down = False  # no instance runs, and none could be started
         self.ailment: str | None = None  # why the model is not fit, by its own word
         self._model = model
-        self._signature = signature_for(config)
+        self._signature = signature_for(config if hooks is None else replace(config, inputs=config.batch_inputs))
         self._padding = config.padding
         self._batcher = DynamicBatcher(
             max_batch_size=config.filled_rows,
@@ -121,16 +126,8 @@ class ServedModel:
                 raise self._not_ready()
             self._signature.bind(request)
             if request.rows > self._max_batch_size > 0:
-                if self.config.decoupled:
-                    raise Unsupported(
-                        f"model {self.config.name!r} streams its answers and takes at most {self._max_batch_size} rows"
-                    )
-                if request.rows > self._max_batch_size * _MAX_PARTS:
-                    raise InputError(
-                        f"{request.rows} rows are too many for one request: at most {_MAX_PARTS} batches of "
-                        f"{self._max_batch_size}; send several requests"
-                    )
-                self._batcher.enqueue(request, split(request, self._max_batch_size, self._fail))
+                self._check_rows(request)
+                self._enqueue_parts(request)
             else:
                 self._batcher.enqueue(request)
         except GuepardError as error:
@@ -138,6 +135,21 @@ class ServedModel:
             return
         if self._waits and not request.is_released:
             self._watch.watch(request.deadline)
+
+    def _check_rows(self, request: InferenceRequest) -> None:
+        """Raises: Unsupported, InputError for one that is larger than a batch and cannot be split."""
+        rows, limit = request.rows, self._max_batch_size
+        if rows > limit > 0:
+            if self.config.decoupled:
+                raise Unsupported(f"model {self.config.name!r} streams its answers and takes at most {limit} rows")
+            if rows > limit * _MAX_PARTS:
+                raise InputError(
+                    f"{rows} rows are too many for one request: at most {_MAX_PARTS} batches of {limit}; "
+                    "send several requests"
+                )
+
+    def _enqueue_parts(self, request: InferenceRequest) -> None:
+        self._batcher.enqueue(request, split(request, self._max_batch_size, self._fail))
 
     def refuse(self, request: InferenceRequest, error: GuepardError) -> None:
         """Answer with `error` a request that was not taken in, and count it among this model's failures."""

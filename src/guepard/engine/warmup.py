@@ -77,7 +77,7 @@ def warm_up(name: str, executor: Executor, description: ModelDescription, max_ro
     times = _times(executor, description, sizes, size)
     hold = None
     if isinstance(executor, PythonExecutor):
-        full = _samples(description, sizes[-1], size)
+        full = samples(description, sizes[-1], size)
         hold = _hold(lambda: run_arrays(executor, full, description), executor.threads)
     return Warmup(Timing(times[1], times[sizes[-1]]), independent, paying_rows(times), size, hold)
 
@@ -91,7 +91,7 @@ def _times(executor: Executor, description: ModelDescription, sizes: Sequence[in
         if estimate > _LONG_NS and before > 1 and paying_rows(times) == 1:
             times[rows] = estimate
         else:
-            times[rows] = _fastest(executor, _samples(description, rows, free_size), description)
+            times[rows] = _fastest(executor, samples(description, rows, free_size), description)
     return times
 
 
@@ -114,7 +114,7 @@ def paying_rows(times: Mapping[int, int]) -> int:
 
 def run_sample(executor: Executor, description: ModelDescription, rows: int, free_size: int) -> Outputs:
     """One more run as warm-up does them: zeros, free dimensions of `free_size`."""
-    return run_arrays(executor, _samples(description, rows, free_size), description)
+    return run_arrays(executor, samples(description, rows, free_size), description)
 
 
 def _accepted_size(name: str, executor: Executor, description: ModelDescription) -> int | None:
@@ -122,7 +122,7 @@ def _accepted_size(name: str, executor: Executor, description: ModelDescription)
     failure: Exception | None = None
     for size in _FREE_SIZES if free else _FREE_SIZES[:1]:
         try:
-            run_arrays(executor, _samples(description, 1, size), description)
+            run_arrays(executor, samples(description, 1, size), description)
         except Exception as error:
             failure = error
         else:
@@ -205,7 +205,8 @@ def _distinct_rows(spec: TensorSpec, size: int) -> Array:
     return pair
 
 
-def _samples(description: ModelDescription, rows: int, size: int) -> list[Array]:
+def samples(description: ModelDescription, rows: int, size: int) -> list[Array]:
+    """Zeros for each input, free dimensions of `size`."""
     batched = description.max_batch_size > 0
     return [empty_array(spec, _shape(spec, rows if batched else None, size)) for spec in description.inputs]
 

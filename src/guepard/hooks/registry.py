@@ -9,8 +9,8 @@ from guepard.core.errors import LoadError
 from guepard.core.hooks import StepSpec
 
 # A step's class is called with the model's folder, which no file that an option names may leave, and the options.
-_PRE: dict[str, tuple[str, str]] = {}
-_POST: dict[str, tuple[str, str]] = {}
+_PRE: dict[str, tuple[str, str]] = {"cast": ("guepard.hooks.cast", "Cast")}
+_POST: dict[str, tuple[str, str]] = {"softmax": ("guepard.hooks.softmax", "Softmax")}
 
 PRE_STEP_NAMES = tuple(_PRE)
 POST_STEP_NAMES = tuple(_POST)

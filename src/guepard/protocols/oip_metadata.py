@@ -77,6 +77,12 @@ def model_config(config: ModelConfig) -> dict[str, Any]:
             "reason": config.engine_reason,
             **config.engine_facts,
         }
+    if config.preprocess or config.postprocess:
+        document["guepard"]["hooks"] = {
+            "preprocess": list(config.preprocess),
+            "postprocess": list(config.postprocess),
+            "model_input": [_tensor_config(spec) for spec in config.batch_inputs],
+        }
     if config.wide_reason:
         document["guepard"]["wide"] = {"max_rows": config.wide_rows, "reason": config.wide_reason}
     if config.request_parameters is not None:
@@ -85,7 +91,7 @@ def model_config(config: ModelConfig) -> dict[str, Any]:
             for name, rule in config.request_parameters.items()
         }
     if config.padding is not None:
-        document["guepard"]["padding"] = _padding_config(config.padding, config.inputs)
+        document["guepard"]["padding"] = _padding_config(config.padding, config.batch_inputs)
     if config.max_batch_size:
         document["dynamic_batching"] = {
             "preferred_batch_size": list(batching.preferred_batch_size),

@@ -3,7 +3,10 @@
 max_queue_delay: Annotated[Duration, Meta(description="…"), Alias("max_queue_delay_microseconds", microseconds=True)]
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from msgspec import Struct
 
 
 class Alias(NamedTuple):
@@ -66,3 +69,9 @@ class Metavar(NamedTuple):
     """What stands for the value in the help of the flag."""
 
     text: str
+
+
+class Steps(NamedTuple):
+    """The value is one of these steps: its name alone, or its name over its options."""
+
+    by_name: Mapping[str, type[Struct]]

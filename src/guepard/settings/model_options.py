@@ -5,10 +5,22 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta, Struct
 
+from guepard.core.hooks import StepSpec
 from guepard.core.names import RESERVED_PARAMETERS
-from guepard.settings.markers import Alias, DefaultText, Note, OneEntryList, Plugins, Positive, Reserved, Spellings
+from guepard.settings.markers import (
+    Alias,
+    DefaultText,
+    Note,
+    OneEntryList,
+    Plugins,
+    Positive,
+    Reserved,
+    Spellings,
+    Steps,
+)
 from guepard.settings.openvino_options import OpenVinoSettings
 from guepard.settings.request_parameters import RequestParameterSettings
+from guepard.settings.steps import POSTPROCESS, PREPROCESS
 from guepard.settings.units import ByteSize, Duration
 
 # The look-ahead refuses a line end after the name, which `$` alone lets through in Python.
@@ -216,6 +228,14 @@ class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
         PaddingSettings | None,
         Meta(description="How requests of different lengths share a batch; unset: as the model itself declares."),
     ] = None
+    preprocess: Annotated[
+        tuple[Annotated[StepSpec, Steps(PREPROCESS)], ...],
+        Meta(description="Steps from what requests hold to what the model takes, in order; see the steps' page."),
+    ] = ()
+    postprocess: Annotated[
+        tuple[Annotated[StepSpec, Steps(POSTPROCESS)], ...],
+        Meta(description="Steps from what the model gives to what requests are answered with, in order."),
+    ] = ()
     max_concurrency: Annotated[
         Count, Meta(description="Requests of the model executing at once; queued ones do not count.")
     ] = 4_096

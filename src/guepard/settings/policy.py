@@ -3,6 +3,7 @@
 from msgspec import structs
 
 from guepard.core.engine_options import EngineOptions, OpenVinoOptions, Tolerance
+from guepard.core.hooks import Hooks
 from guepard.core.model_config import (
     DynamicBatching,
     InstanceGroup,
@@ -43,6 +44,7 @@ def to_policy(model: ModelSettings) -> ModelPolicy:
         else {name: RequestParameter(**structs.asdict(rule)) for name, rule in allowed.items()},
         padding=None if padding is None else PaddingRules(**structs.asdict(padding)),
         engines=_engines(model),
+        hooks=Hooks(model.preprocess, model.postprocess),
     )
 
 

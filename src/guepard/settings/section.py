@@ -38,9 +38,11 @@ from guepard.settings.markers import (
     Positive,
     Reserved,
     Spellings,
+    Steps,
     SwitchPrefix,
     Whole,
 )
+from guepard.settings.step_kind import NamedStep
 from guepard.settings.units import Quantity, Word
 
 Tree = dict[str, Any]
@@ -251,6 +253,8 @@ def _kind(annotation: Any, metadata: tuple[Any, ...]) -> Kind:
         spellings = _find(metadata, Spellings)
         plugins = _find(metadata, Plugins)
         return Choice(arguments, spellings.meaning if spellings else {}, plugins.group if plugins else None)
+    if (steps := _find(metadata, Steps)) is not None:
+        return NamedStep({name: section_of(struct) for name, struct in steps.by_name.items()})
     if issubclass(inner, Word):
         return Worded(inner)
     if issubclass(inner, msgspec.Struct):

@@ -146,6 +146,16 @@ def _model_histograms(models: Sequence[ModelSample]) -> Iterator[Metric]:
             (((m.name, m.version), m.reading.phases[phase], NANOSECONDS) for m in models),
         )
     yield _histogram(
+        "guepard_step_duration_seconds",
+        "Time of one step around a model: of preprocess for each request, of postprocess for each execution",
+        (*_MODEL, "step"),
+        (
+            ((m.name, m.version, step), histogram, NANOSECONDS)
+            for m in models
+            for step, histogram in m.reading.steps.items()
+        ),
+    )
+    yield _histogram(
         "guepard_batch_size",
         "Rows of one execution",
         _MODEL,

@@ -6,6 +6,7 @@ have gathered, or when somebody reads. All durations are differences of the stam
 
 import time
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from guepard.core.reasons import FailureReason, ReleaseReason
 from guepard.core.request import InferenceRequest
 from guepard.telemetry.histogram import Durations, HistogramSnapshot, LatencyHistogram
 from guepard.telemetry.model_stat import BatchStat, DurationStat, InferenceStats, ModelStat
+from guepard.telemetry.step_durations import StepDurations
 
 # Integers that may wait for the next fold, two per request and seven per execution. A fold of so many takes about a
 # quarter of a millisecond, which the requests in flight wait for; smaller folds cost more per request.
@@ -44,7 +46,7 @@ class ModelReading(NamedTuple):
 
     `request` covers request_start → request_end of the requests that succeeded, and `phases` splits it by the names of
     `PHASES`: each request counts the whole duration of the execution it shared. `batches` is keyed by rows. `tokens` is
-    None until a model with padding has executed.
+    None until a model with padding has executed. `steps` are those around the model, by name.
     """
 
     request: HistogramSnapshot
@@ -57,6 +59,7 @@ class ModelReading(NamedTuple):
     terminations: int
     tokens: TokenReading | None = None
     wide: int = 0
+    steps: Mapping[str, HistogramSnapshot] = MappingProxyType({})
 
     @property
     def rows(self) -> int:
@@ -80,6 +83,7 @@ class ModelStatistics:
         "_releases",
         "_request",
         "_starts",
+        "_steps",
         "_terminations",
         "_tokens",
         "_wide",
@@ -87,9 +91,10 @@ class ModelStatistics:
         "version",
     )
 
-    def __init__(self, name: str, version: str) -> None:
+    def __init__(self, name: str, version: str, steps: StepDurations | None = None) -> None:
         self.name = name
         self.version = version
+        self._steps = steps
         self._starts: list[int] = []
         self._executions: list[int] = []
         self._request = LatencyHistogram()
@@ -170,6 +175,7 @@ class ModelStatistics:
             tokens=self._tokens,
             wide=self._wide,
             terminations=self._terminations,
+            steps={} if self._steps is None else self._steps.read(),
         )
 
     def snapshot(self) -> ModelStat:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from time import monotonic_ns
 
+from guepard.backends.base import Executor
 from guepard.core.errors import GuepardError, LoadError
 from guepard.core.model_config import SECOND, ModelConfig
 from guepard.engine.instance import InstanceOwner, ThreadInstance
@@ -19,7 +20,10 @@ _CALM_NS = 60 * SECOND  # a process that lived so long was sound: the next one s
 
 
 class ProcessInstance(ThreadInstance):
-    """Waits on a thread of this process for the answers of the other. `prepare` makes a new process ready."""
+    """Waits on a thread of this process for the answers of the other. `prepare` makes a new process ready.
+
+    `around`: what batches are given to, where that is more than the process itself.
+    """
 
     def __init__(
         self,
@@ -29,6 +33,7 @@ class ProcessInstance(ThreadInstance):
         post: Callable[..., object],
         number: int,
         prepare: Callable[[ProcessExecutor], None],
+        around: Executor | None = None,
     ) -> None:
         self._process = executor
         self._number = number
@@ -38,7 +43,7 @@ class ProcessInstance(ThreadInstance):
         self._mended_at = monotonic_ns()
         self._stopping = threading.Event()
         executor.on_loss = self._lost
-        super().__init__(executor, config, owner, post, number)
+        super().__init__(around or executor, config, owner, post, number)
 
     @property
     def is_fit(self) -> bool:
