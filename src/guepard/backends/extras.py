@@ -1,8 +1,5 @@
-"""Parts of the package that are installed only where they are wanted."""
+"""What to install for a part that is not there. See `core/extras.py`."""
 
-from guepard.core.errors import LoadError
+from guepard.core.extras import missing_extra
 
-
-def missing_extra(extra: str, what: str) -> LoadError:
-    """The error for `what`, which needs packages that `guepard[extra]` would have brought."""
-    return LoadError(f"{what} needs packages that are not installed; install them: pip install 'guepard[{extra}]'")
+__all__ = ["missing_extra"]

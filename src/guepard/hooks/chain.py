@@ -8,7 +8,7 @@ from typing import Any
 from guepard.core.errors import LoadError
 from guepard.core.hooks import StepSpec
 from guepard.core.tensor import TensorSpec
-from guepard.hooks.base import PostStep, PreStep, Tensors
+from guepard.hooks.base import JoinedSteps, PostStep, PreStep, Tensors
 from guepard.hooks.registry import make_post_step, make_pre_step
 
 
@@ -17,22 +17,46 @@ class PreChain:
 
     def __init__(self, specs: Sequence[StepSpec], folder: Path, wanted: Sequence[TensorSpec]) -> None:
         self.names = step_names(specs)
-        self._steps: list[PreStep] = [make_pre_step(spec, folder) for spec in specs]
+        steps: list[PreStep] = [make_pre_step(spec, folder) for spec in specs]
         takes = tuple(wanted)
-        for name, step in reversed(list(zip(self.names, self._steps, strict=True))):
+        for name, step in reversed(list(zip(self.names, steps, strict=True))):
             takes = _sound(f"preprocess.{name}", step.before(takes))
         self.takes = takes
+        self._stages = _stages(steps)
 
     def run(self, tensors: Tensors, spent_ns: list[int]) -> Tensors:
         """What the model takes of one request. Adds to `spent_ns`, in the order of `names`, how long each step took.
 
         Raises: InputError. Called from several threads at once.
         """
-        for place, step in enumerate(self._steps):
-            started = perf_counter_ns()
-            tensors = step.run(tensors)
-            spent_ns[place] += perf_counter_ns() - started
+        for place, stage in self._stages:
+            tensors = stage.run_timed(tensors, spent_ns, place)
         return tensors
+
+
+class _Plain:
+    """A step by itself. A JoinedSteps."""
+
+    def __init__(self, step: PreStep) -> None:
+        self._step = step
+
+    def run_timed(self, tensors: Tensors, spent_ns: list[int], place: int) -> Tensors:
+        started = perf_counter_ns()
+        tensors = self._step.run(tensors)
+        spent_ns[place] += perf_counter_ns() - started
+        return tensors
+
+
+def _stages(steps: Sequence[PreStep]) -> list[tuple[int, JoinedSteps]]:
+    """What is to be run, each with the place of its first step: the steps, neighbours joined where they want that."""
+    stages: list[tuple[int, JoinedSteps]] = []
+    place = 0
+    while place < len(steps):
+        join = getattr(steps[place], "joined", None) if place + 1 < len(steps) else None
+        joined: JoinedSteps | None = None if join is None else join(steps[place + 1])
+        stages.append((place, joined or _Plain(steps[place])))
+        place += 1 if joined is None else 2
+    return stages
 
 
 class PostChain:

@@ -9,8 +9,20 @@ from guepard.core.errors import LoadError
 from guepard.core.hooks import StepSpec
 
 # A step's class is called with the model's folder, which no file that an option names may leave, and the options.
-_PRE: dict[str, tuple[str, str]] = {"cast": ("guepard.hooks.cast", "Cast")}
-_POST: dict[str, tuple[str, str]] = {"softmax": ("guepard.hooks.softmax", "Softmax")}
+_PRE: dict[str, tuple[str, str]] = {
+    "decode_image": ("guepard.hooks.decode_image", "DecodeImage"),
+    "resize": ("guepard.hooks.resize", "Resize"),
+    "normalize": ("guepard.hooks.normalize", "Normalize"),
+    "cast": ("guepard.hooks.cast", "Cast"),
+}
+_POST: dict[str, tuple[str, str]] = {
+    "softmax": ("guepard.hooks.softmax", "Softmax"),
+    "sigmoid": ("guepard.hooks.sigmoid", "Sigmoid"),
+    "top_k": ("guepard.hooks.top_k", "TopK"),
+    "argmax": ("guepard.hooks.argmax", "Argmax"),
+    "labels": ("guepard.hooks.labels", "Labels"),
+    "l2_normalize": ("guepard.hooks.l2_normalize", "L2Normalize"),
+}
 
 PRE_STEP_NAMES = tuple(_PRE)
 POST_STEP_NAMES = tuple(_POST)

@@ -7,28 +7,25 @@ import numpy as np
 
 from guepard.core.tensor import TensorSpec
 from guepard.hooks.base import Tensors
-from guepard.hooks.one_tensor import find_tensor, replaced
+from guepard.hooks.float_output import FloatOutput
+from guepard.hooks.one_tensor import replaced
 
 
 class Softmax:
-    """Sums in float32, or in the datatype of the output where that is FP64."""
+    """Computed in float32 for FP16 and BF16 too, which it answers as FP32. A row that holds NaN becomes NaN."""
 
     def __init__(self, folder: Path, output: str | None = None) -> None:
         self._output = output
 
     def after(self, given: Sequence[TensorSpec], inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-        place = find_tensor(
-            "softmax", "output", self._output, given, lambda spec: spec.datatype.kind == "float", "floating-point"
-        )
-        spec = given[place]
-        self._name = spec.name
-        datatype = "FP64" if spec.datatype.name == "FP64" else "FP32"
-        return replaced(given, place, TensorSpec(spec.name, datatype, spec.dims))
+        self._scores = scores = FloatOutput("softmax", self._output, given)
+        return replaced(given, scores.place, TensorSpec(scores.name, scores.datatype, scores.spec.dims))
 
     def run(self, outputs: Tensors, inputs: Tensors) -> Tensors:
-        scores = outputs[self._name]
-        scores = scores.astype(np.float64 if scores.dtype == np.float64 else np.float32)
-        scores -= scores.max(-1, keepdims=True)
-        np.exp(scores, out=scores)
-        scores /= scores.sum(-1, keepdims=True)
-        return {**outputs, self._name: scores}
+        scores = self._scores.values(outputs)
+        if scores.size:
+            with np.errstate(invalid="ignore"):  # infinity less infinity is NaN, which is to be seen
+                scores -= scores.max(-1, keepdims=True)
+                np.exp(scores, out=scores)
+                scores /= scores.sum(-1, keepdims=True)
+        return {**outputs, self._scores.name: scores}

@@ -4,8 +4,19 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from guepard.settings.image_steps import CastSettings
-from guepard.settings.tensor_steps import SoftmaxSettings
+from guepard.settings import image_steps, tensor_steps
 
-PREPROCESS: Mapping[str, type[Struct]] = {"cast": CastSettings}
-POSTPROCESS: Mapping[str, type[Struct]] = {"softmax": SoftmaxSettings}
+PREPROCESS: Mapping[str, type[Struct]] = {
+    "decode_image": image_steps.DecodeImageSettings,
+    "resize": image_steps.ResizeSettings,
+    "normalize": image_steps.NormalizeSettings,
+    "cast": image_steps.CastSettings,
+}
+POSTPROCESS: Mapping[str, type[Struct]] = {
+    "softmax": tensor_steps.SoftmaxSettings,
+    "sigmoid": tensor_steps.SigmoidSettings,
+    "top_k": tensor_steps.TopKSettings,
+    "argmax": tensor_steps.ArgmaxSettings,
+    "labels": tensor_steps.LabelsSettings,
+    "l2_normalize": tensor_steps.L2NormalizeSettings,
+}
