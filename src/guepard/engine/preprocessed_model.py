@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from guepard.batching.dynamic_batcher import Batch
-from guepard.core.errors import GuepardError, InternalError, QueueFull
+from guepard.core.errors import DeadlineExceeded, GuepardError, InternalError, QueueFull
 from guepard.core.model_config import MILLISECOND
 from guepard.core.request import InferenceRequest, RequestState
 from guepard.core.tensor import Tensor
@@ -125,6 +125,13 @@ class PreprocessedModel(ServedModel):
         else:
             self._lane.drop(preparation)
             request.state = RequestState.RELEASED
+
+    def _expire(self, request: InferenceRequest) -> None:
+        if request in self._preparing:
+            self._give_up(request)
+            self._fail(request, DeadlineExceeded("the deadline passed while its inputs were preprocessed"))
+        else:
+            super()._expire(request)
 
     def _alive(self) -> Iterator[InferenceRequest]:
         yield from self._preparing

@@ -15,6 +15,8 @@ _LONG_NS = 1_000_000_000
 _MOST_LONG = 16
 """As many threads may be held so at once. With more, what follows waits, and its deadline is its only end."""
 
+_UNSETTLED_PER_THREAD = 2
+
 
 class Job(Protocol):
     def run(self) -> None:
@@ -27,12 +29,16 @@ class Job(Protocol):
 
 
 class Lane:
-    """The jobs of one model, in order. They wait while `is_paused`; lanes take turns. For the event loop's thread."""
+    """The jobs of one model, in order. They wait while `is_paused`; lanes take turns. For the event loop's thread.
+
+    They wait, too, when many are done and the event loop has had no time to hear of it, and so to pause the lane.
+    """
 
     def __init__(self, pool: "StepPool") -> None:
         self._pool = pool
         self.waiting: deque[Job] = deque()
         self.is_paused = False
+        self.unsettled = 0  # jobs that have run and of which the event loop does not know yet
 
     def put(self, job: Job) -> None:
         self._pool.put(self, job)
@@ -91,14 +97,8 @@ class StepPool:
     def put(self, lane: Lane, job: Job) -> None:
         with self._ready:
             lane.waiting.append(job)
-            if lane.is_paused:
-                return
-            if self._idle:
-                self._ready.notify()
-            elif self._threads - len(self._long) < self.count:
-                self._start()
-            else:
-                self._watch()
+            if not lane.is_paused:
+                self._rouse()
 
     def drop(self, lane: Lane, job: Job) -> bool:
         with self._ready:
@@ -111,14 +111,26 @@ class StepPool:
     def pause(self, lane: Lane, is_paused: bool) -> None:
         with self._ready:
             lane.is_paused = is_paused
-            if not is_paused and lane.waiting:
-                self._ready.notify(len(lane.waiting))
+            if not is_paused:
+                self._rouse()
 
     def remove(self, lane: Lane) -> None:
         with self._ready:
             lane.waiting.clear()
             if lane in self._lanes:
                 self._lanes.remove(lane)
+
+    def _rouse(self) -> None:
+        """See to it that as many threads as may be are at what waits."""
+        waiting = sum([len(lane.waiting) for lane in self._lanes if self._is_open(lane)])
+        if not waiting or self._is_closed:
+            return
+        self._ready.notify(waiting)
+        missing = min(waiting - self._idle, self.count - (self._threads - len(self._long)))
+        for _ in range(missing):
+            self._start()
+        if waiting > self._idle + max(0, missing):
+            self._watch()
 
     def _start(self) -> None:
         self._threads += 1
@@ -127,7 +139,7 @@ class StepPool:
 
     def _watch(self) -> None:
         """See in a while whether what runs still does."""
-        if not self._is_watching and not self._is_closed:
+        if not self._is_watching:
             self._is_watching = True
             self._scheduler.call_at(self._scheduler.now() + _LONG_NS, self._look)
 
@@ -138,27 +150,25 @@ class StepPool:
             for thread, since in self._running.items():
                 if now - since >= _LONG_NS and len(self._long) < _MOST_LONG:
                     self._long.add(thread)
-            waiting = sum(len(lane.waiting) for lane in self._lanes if not lane.is_paused)
-            missing = self.count - (self._threads - len(self._long))
-            for _ in range(min(waiting, missing)):
-                self._start()
-            if waiting > missing:
-                self._watch()
+            self._rouse()
 
     def _work(self) -> None:
         thread = threading.current_thread()
-        while (job := self._next(thread)) is not None:
+        while (taken := self._next(thread)) is not None:
+            lane, job = taken
             try:
                 job.run()
             except BaseException:  # a dead thread would leave every later request waiting
                 log.exception("a job of the threads for steps failed")
+            with self._ready:
+                lane.unsettled += 1
             try:
-                self._post(job.done)
+                self._post(self._settle, lane, job)
             except RuntimeError:  # the loop has closed, and nobody waits any more
                 return
-            job = None  # what was made is not kept alive by whoever waits for the next
+            del taken, job  # what was made is not kept alive by whoever waits for the next
 
-    def _next(self, thread: threading.Thread) -> Job | None:
+    def _next(self, thread: threading.Thread) -> tuple[Lane, Job] | None:
         """The next job in turn, waiting for one; None when the thread is to end."""
         with self._ready:
             self._running.pop(thread, None)
@@ -169,18 +179,28 @@ class StepPool:
                 if self._is_closed or self._threads - len(self._long) > self.count:
                     self._threads -= 1
                     return None
-                job = self._take()
-                if job is not None:
+                taken = self._take()
+                if taken is not None:
                     self._running[thread] = self._scheduler.now()
-                    return job
+                    return taken
                 self._idle += 1
                 self._ready.wait()
                 self._idle -= 1
 
-    def _take(self) -> Job | None:
+    def _take(self) -> tuple[Lane, Job] | None:
         for _ in range(len(self._lanes)):
             lane = self._lanes[0]
             self._lanes.rotate(-1)
-            if lane.waiting and not lane.is_paused:
-                return lane.waiting.popleft()
+            if lane.waiting and self._is_open(lane):
+                return lane, lane.waiting.popleft()
         return None
+
+    def _is_open(self, lane: Lane) -> bool:
+        return not lane.is_paused and lane.unsettled < _UNSETTLED_PER_THREAD * self.count
+
+    def _settle(self, lane: Lane, job: Job) -> None:
+        """On the event loop."""
+        with self._ready:
+            lane.unsettled -= 1
+            self._rouse()
+        job.done()

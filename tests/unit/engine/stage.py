@@ -1,6 +1,7 @@
 """A served model on a clock that the test moves, with the loop's thread played by the test."""
 
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from time import monotonic_ns
 from typing import Any
@@ -12,7 +13,10 @@ from guepard.core.reasons import FailureReason
 from guepard.core.request import InferenceRequest
 from guepard.core.tensor import Tensor
 from guepard.engine.cpu_permits import CpuPermits
+from guepard.engine.model_hooks import ModelHooks
+from guepard.engine.preprocessed_model import PreprocessedModel
 from guepard.engine.served_model import ServedModel
+from guepard.engine.step_pool import StepPool
 from guepard.telemetry.request_trace import UNBOUNDED, RequestTrace, TracePlan
 from guepard.testing.manual_scheduler import ManualScheduler
 from tests.unit.batching.arrivals import RecordedSender
@@ -33,6 +37,8 @@ class Stage:
         wide: FakeExecutor | None = None,
         permits: CpuPermits | None = None,
         buffers: BufferPool | None = None,
+        hooks: ModelHooks | None = None,
+        threads: int = 2,
         **config: Any,
     ) -> None:
         self.clock = ManualScheduler(monotonic_ns())
@@ -40,17 +46,24 @@ class Stage:
         self.model = FakeModel(self.executor)
         self.trace = RequestTrace(TracePlan(is_on=False, rate=1, limit=UNBOUNDED))
         self._posted: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]]] = SimpleQueue()
-        self.served = ServedModel(
+        post = lambda callback, *arguments: self._posted.put((callback, arguments))  # noqa: E731
+        make: Callable[..., ServedModel] = ServedModel
+        if hooks is not None and hooks.before is not None:
+            self.steps = StepPool(threads, self.clock, post)
+            make = partial(PreprocessedModel, pool=self.steps)
+            config = {"model_inputs": hooks.description.inputs, "preprocess": hooks.before.names} | config
+        self.served = make(
             model_config(**config),
             self.model,
             [self.executor] * instances,
             self.clock,
-            lambda callback, *arguments: self._posted.put((callback, arguments)),
+            post,
             load_duration_ns=0,
             trace=self.trace,
             wide=wide,
             permits=permits,
             buffers=buffers,
+            hooks=hooks,
         )
 
     def send(self, *values: float, **fields: Any) -> InferenceRequest:
@@ -65,6 +78,13 @@ class Stage:
     def deliver(self) -> None:
         callback, arguments = self._posted.get(timeout=_PATIENCE_S)
         callback(*arguments)
+
+    def deliver_until(self, is_done: Callable[[], bool]) -> None:
+        """`deliver` as often as it takes, each time at the end of a turn of the loop."""
+        self.clock.turn()
+        while not is_done():
+            self.deliver()
+            self.clock.turn()
 
     def failures(self) -> dict[FailureReason, int]:
         """Counts by reason, those of 0 left out."""
