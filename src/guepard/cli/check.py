@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from guepard.backends.registry import AUTO, BACKEND_NAMES
-from guepard.core.errors import ConfigurationError
+from guepard.core.errors import ConfigurationError, LoadError
+from guepard.hooks.registry import make_post_step, make_pre_step
 from guepard.settings.model_location import locate, repository_models, require_existing, split_entry
 from guepard.settings.model_options import NAME_PATTERN, NAME_RULE, ModelSettings
 from guepard.settings.policy import repository_model
@@ -64,7 +65,7 @@ def _problem(model: ModelSettings) -> str | None:
     try:
         if model.backend not in (AUTO, *BACKEND_NAMES):  # another package's: it alone knows its files
             require_existing(Path(model.path))
-            return None
+            return _wrong_step(model, Path(model.path))
         kind = locate(model.path)
     except ConfigurationError as error:
         return f"{model.name}: {error}"
@@ -72,6 +73,21 @@ def _problem(model: ModelSettings) -> str | None:
         return f"{model.name}: {model.path} holds several models; name the folder under model_repository"
     if not model.trust and model.backend in ("auto", "python") and _holds_code(model.path):
         return f"{model.name}: {model.path} is Python code, which runs only with trust: true or --trust"
+    return _wrong_step(model, Path(model.path))
+
+
+def _wrong_step(model: ModelSettings, path: Path) -> str | None:
+    """Why one of its steps cannot be made, as far as that shows without the model."""
+    folder = path if path.is_dir() else path.parent
+    for field, specs, make in (
+        ("preprocess", model.preprocess, make_pre_step),
+        ("postprocess", model.postprocess, make_post_step),
+    ):
+        for index, spec in enumerate(specs):
+            try:
+                make(spec, folder)
+            except LoadError as error:
+                return f"{model.name}: {field}[{index}]: {error}"
     return None
 
 

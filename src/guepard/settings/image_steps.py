@@ -22,7 +22,9 @@ class DecodeImageSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     name: Annotated[str, Meta(description="What the input is called for callers; each row is a file, BYTES.")] = "image"
     color: Annotated[Literal["RGB", "BGR", "GRAY"], Meta(description="Channels, in this order.")] = "RGB"
     background: Annotated[
-        tuple[Level, ...], Meta(description="Red, green and blue of what shows through transparent places.")
+        tuple[Level, ...],
+        Meta(description="Red, green and blue of what shows through transparent places."),
+        DefaultText("255, 255, 255"),
     ] = (255, 255, 255)
     max_pixels: Annotated[
         Annotated[int, Meta(ge=1, le=178_956_970)],
@@ -64,7 +66,9 @@ class ResizeSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     filter: Annotated[
         Literal["nearest", "box", "bilinear", "bicubic", "lanczos"], Meta(description="Pillow's filter of that name.")
     ] = "bilinear"
-    fill: Annotated[tuple[Level, ...], Meta(description="Red, green and blue around what fit leaves free.")] = (0, 0, 0)
+    fill: Annotated[
+        tuple[Level, ...], Meta(description="Red, green and blue around what fit leaves free."), DefaultText("0, 0, 0")
+    ] = (0, 0, 0)
     input: InputName = None
 
 

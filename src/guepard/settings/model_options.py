@@ -230,11 +230,11 @@ class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
     ] = None
     preprocess: Annotated[
         tuple[Annotated[StepSpec, Steps(PREPROCESS)], ...],
-        Meta(description="Steps from what requests hold to what the model takes, in order; see the steps' page."),
+        Meta(description="[Steps](steps.md) from what requests hold to what the model takes, in order."),
     ] = ()
     postprocess: Annotated[
         tuple[Annotated[StepSpec, Steps(POSTPROCESS)], ...],
-        Meta(description="Steps from what the model gives to what requests are answered with, in order."),
+        Meta(description="[Steps](steps.md) from what the model gives to what callers are answered, in order."),
     ] = ()
     max_concurrency: Annotated[
         Count, Meta(description="Requests of the model executing at once; queued ones do not count.")

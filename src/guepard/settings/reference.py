@@ -1,8 +1,9 @@
-"""Writes docs/reference/settings.md and docs/reference/guepard.schema.json: `python -m guepard.settings.reference`."""
+"""Writes settings.md, steps.md and guepard.schema.json in docs/reference: `python -m guepard.settings.reference`."""
 
 import json
 import sys
 from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
 
 from guepard.settings.kinds import ListOf, MapOf
@@ -10,6 +11,7 @@ from guepard.settings.model_options import ModelOptions, ModelSettings
 from guepard.settings.options import Settings
 from guepard.settings.schema import settings_schema
 from guepard.settings.section import Option, Section, section_of
+from guepard.settings.steps import POSTPROCESS, PREPROCESS
 from guepard.settings.switches import BY_KEY
 
 _INTRODUCTION = """\
@@ -28,6 +30,22 @@ The file is the one named by `--config` or `GUEPARD_CONFIG`; without either, wit
 - A key that does not exist, and a key written twice, are errors. `guepard serve --check` says so without serving.
 - `guepard.schema.json` beside this page is the JSON Schema of the file. For editors that know the YAML language
   server, the first line `# yaml-language-server: $schema=PATH` turns on completion and checks.
+"""
+
+
+_STEPS_INTRODUCTION = """\
+# Steps around a model
+
+Written by `python -m guepard.settings.reference` from the declarations in `guepard.settings`; edit those instead.
+
+`preprocess` and `postprocess` of a model are lists of steps, each an entry with its options under its name, or its name
+alone. [Preprocessing and postprocessing](../how-to/preprocess-and-postprocess.md) shows them at work.
+
+- Steps run in the order in which they are written. Tensors that a step is not about pass through untouched.
+- `preprocess` runs for each request before it waits for a batch, on threads beside the event loop, as many as there are
+  CPUs for models. `postprocess` runs for each batch, where the model runs.
+- A file that an option names lies in the model's folder, or beside its file, and nowhere else.
+- Shapes below leave the dimension of rows out: each row of a request is an image, a vector, a text.
 """
 
 
@@ -90,10 +108,25 @@ def _meaning(option: Option) -> str:
     return " ".join(parts)
 
 
+def steps_page() -> str:
+    """The page of the steps around a model, in Markdown."""
+    lines = [_STEPS_INTRODUCTION]
+    for title, steps in (("preprocess", PREPROCESS), ("postprocess", POSTPROCESS)):
+        lines += [f"## `{title}`", ""]
+        for name, struct in steps.items():
+            lines += [f"### `{name}`", "", cleandoc(struct.__doc__ or ""), ""]
+            lines += ["| option | value | default | meaning |", "|---|---|---|---|"]
+            for option in section_of(struct).options.values():
+                cells = [f"`{option.name}`", option.kind.phrase, option.default_text, _meaning(option)]
+                lines.append(f"| {' | '.join([cell.replace('|', chr(92) + '|') for cell in cells])} |")
+            lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
 def pages() -> dict[str, str]:
     """File name and content of everything that this module writes."""
     schema = json.dumps(settings_schema(), indent=2, ensure_ascii=False)
-    return {"settings.md": settings_page(), "guepard.schema.json": schema + "\n"}
+    return {"settings.md": settings_page(), "steps.md": steps_page(), "guepard.schema.json": schema + "\n"}
 
 
 def main() -> int:

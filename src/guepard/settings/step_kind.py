@@ -45,13 +45,16 @@ class NamedStep:
         return StepSpec(name, {option: getattr(struct, option) for option in tree})
 
     def schema(self) -> JsonSchema:
+        schemas = {name: section.schema() for name, section in self.sections.items()}
+        alone = [name for name, schema in schemas.items() if "allOf" not in schema]  # nothing has to be said of them
         with_options: JsonSchema = {
             "type": "object",
             "additionalProperties": False,
             "minProperties": 1,
             "maxProperties": 1,
             "properties": {
-                name: {"anyOf": [section.schema(), {"type": "null"}]} for name, section in self.sections.items()
+                name: {"anyOf": [schema, {"type": "null"}]} if name in alone else schema
+                for name, schema in schemas.items()
             },
         }
-        return {"anyOf": [{"enum": list(self.sections)}, with_options]}
+        return {"anyOf": [{"enum": alone}, with_options]}

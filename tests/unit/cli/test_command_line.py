@@ -225,3 +225,18 @@ def test_the_environment_reaches_the_settings(
     monkeypatch.setenv("GUEPARD_HTTP_PORT", "7000")
     assert main(["serve", "model.onnx", "--check", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["settings"]["server"]["http_port"] == 7000
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason"),
+    [
+        ("preprocess: [{resize: {size: 8, crop: 4}}]", "m: preprocess[0]: resize.crop: `mode: exact` leaves nothing"),
+        ("postprocess: [argmax, {labels: {file: x}}]", "m: postprocess[1]: labels.file: there is no file 'x'"),
+    ],
+)
+def test_check_makes_the_steps_around_a_model(
+    folder: Path, capsys: pytest.CaptureFixture[str], steps: str, reason: str
+) -> None:
+    (folder / "guepard.yaml").write_text(f"models: [{{name: m, path: model.onnx, {steps}}}]")
+    assert main(["serve", "--check"]) == 2
+    assert f"guepard: error: {reason}" in capsys.readouterr().err

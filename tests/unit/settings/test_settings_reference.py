@@ -44,6 +44,8 @@ models:
     dynamic_batching: {max_queue_delay_microseconds: 100}
     inputs: [{name: x, data_type: TYPE_STRING, dims: [-1, 4]}]
     parameters: {anything: [1, {goes: true}]}
+    preprocess: [decode_image, {resize: {size: [224, 224]}}, {normalize: {mean: [0.5, 0.5, 0.5], std: 0.5}}]
+    postprocess: [{top_k: {k: 3}}, {labels: {values: [a, b]}}, {softmax: }]
 defaults:
 auth: {anonymous: [infer, observe]}
 logging: {level: debug, format: json, sample_rate: 1}

@@ -18,6 +18,30 @@ SEEN_BY_THE_SCHEMA = [
         "models: [{name: m, path: m.onnx, timeout: {default_timeout_microseconds: 1s}}]",
         ["integer of microseconds", '"1s"'],
     ),
+    (
+        "models: [{name: m, path: m.onnx, preprocess: [{resise: {size: 224}}]}]",
+        ["models[0].preprocess[0].resise: no such step", "did you mean resize?"],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, postprocess: [zzz]}]",
+        ["models[0].postprocess[0].zzz: no such step", "write one of softmax, sigmoid"],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, preprocess: [{resize: {sise: 224}}]}]",
+        ["models[0].preprocess[0].resize.sise: no such option", "did you mean size?"],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, preprocess: [{resize: {size: 0}}]}]",
+        ["models[0].preprocess[0].resize.size: expected an integer from 1 to 65535 or a list of", "got 0"],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, preprocess: [{decode_image: {}, resize: {}}]}]",
+        ["models[0].preprocess[0]: expected one step, got decode_image, resize", "an entry of its own"],
+    ),
+    ("models: [{name: m, path: m.onnx, preprocess: [{}]}]", ["preprocess[0]: expected one step, got none"]),
+    ("models: [{name: m, path: m.onnx, preprocess: [1]}]", ["preprocess[0]: expected a step out of decode_image"]),
+    ("models: [{name: m, path: m.onnx, preprocess: {cast: {}}}]", ["preprocess: expected a list of steps out of"]),
+    ("models: [{name: m, path: m.onnx, preprocess: [cast]}]", ["preprocess[0].cast.datatype: missing; write one of"]),
     ("server: {http_port: eighty}", ["server.http_port: expected an integer from 0 to 65535", '"eighty"']),
     ("server: {http_port: 65536}", ["server.http_port", "0 to 65535", "65536"]),
     ("server: {http_port: true}", ["server.http_port", "got true"]),
