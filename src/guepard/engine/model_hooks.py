@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter_ns
 
+import numpy as np
+
 from guepard.backends.base import Executor, Inputs, Outputs
 from guepard.core.buffers import BufferPool
 from guepard.core.errors import GuepardError, LoadError
@@ -157,4 +159,5 @@ def _apply(
     given = {spec.name: output for spec, output in zip(model.outputs, outputs, strict=True)}
     taken = {spec.name: array for spec, array in zip(model.inputs, inputs, strict=True) if array is not None}
     answers = after.run(given, taken, spent_ns)
-    return [answers[spec.name] for spec in after.gives]
+    # What writes answers wants the elements of each one after the other.
+    return [np.ascontiguousarray(answers[spec.name]) for spec in after.gives]

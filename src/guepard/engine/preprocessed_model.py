@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from guepard.batching.dynamic_batcher import Batch
 from guepard.core.errors import DeadlineExceeded, GuepardError, InternalError, QueueFull
 from guepard.core.model_config import MILLISECOND
@@ -92,7 +94,9 @@ class PreprocessedModel(ServedModel):
     def _bind_prepared(self, request: InferenceRequest, tensors: Tensors) -> None:
         rows = request.rows
         by_name = {spec.name: spec for spec in self.config.batch_inputs}
-        request.tensors = [Tensor(name, by_name[name].datatype.name, array) for name, array in tensors.items()]
+        request.tensors = [
+            Tensor(name, by_name[name].datatype.name, np.ascontiguousarray(array)) for name, array in tensors.items()
+        ]
         self._signature.bind(request)
         if request.rows != rows:
             raise InternalError(f"preprocessing made {request.rows} rows out of {rows}")

@@ -87,6 +87,11 @@ class TestExecutors:
         after(note, model).around(Two()).execute([np.ones((1, 1), np.float32), None], [])
         assert seen == [["x"]]
 
+    def test_lay_their_answers_out_in_order(self) -> None:
+        executor = after(lambda output, inputs: np.repeat(output, 4, 1)[:, ::2], dims=[2]).around(FakeExecutor())
+        (answer,) = executor.execute([np.ones((3, 1), np.float32)], [])
+        assert np.asarray(answer).flags.c_contiguous
+
     def test_are_otherwise_the_models(self) -> None:
         bare = FakeExecutor()
         executor = after(same).around(bare)
