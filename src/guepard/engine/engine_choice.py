@@ -168,10 +168,11 @@ class EngineChooser:
             free_size=free_size,
             deadline_ns=deadline,
         )
-        candidates = try_engines(order, self._source.memory_bytes // 2)
+        outcome = try_engines(order, self._source.memory_bytes // 2)
         took = perf_counter_ns() - started
-        decision = decide(self._backend, candidates, took)
-        self._cache.keep(self._key, decision)
+        decision = decide(self._backend, outcome.candidates, took, is_complete=outcome.is_complete)
+        if decision.is_final:
+            self._cache.keep(self._key, decision)
         self._take(decision, took, cached=False)
 
     def _take(self, decision: Decision, took_ns: int, *, cached: bool) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replace_candidate
 
 from guepard.backends import registry
 from guepard.backends.base import ModelSource
@@ -18,7 +19,7 @@ from guepard.engine import engine_choice
 from guepard.engine.engine_choice import EngineChooser
 from guepard.engine.engine_trial.decision import Candidate
 from guepard.engine.engine_trial.messages import TrialOrder
-from guepard.engine.engine_trial.trial import TrialFailed
+from guepard.engine.engine_trial.trial import Outcome, TrialFailed
 from guepard.engine.warmup import Timing, Warmup
 from tests.services import fake_engines
 from tests.services.fake_engines import MS, REFERENCE
@@ -39,10 +40,11 @@ class Trials:
     def __init__(self) -> None:
         self.orders: list[TrialOrder] = []
         self.outcome: Callable[[], list[Candidate]] = lambda: [WON]
+        self.is_complete = True
 
-    def __call__(self, order: TrialOrder, memory_limit_bytes: int) -> list[Candidate]:
+    def __call__(self, order: TrialOrder, memory_limit_bytes: int) -> Outcome:
         self.orders.append(order)
-        return self.outcome()
+        return Outcome(self.outcome(), self.is_complete)
 
 
 @pytest.fixture
@@ -250,6 +252,13 @@ class TestRemembering:
         chooser = EngineChooser(source, REFERENCE)
         assert chooser.choice.backend == REFERENCE
         assert not chooser.is_open
+
+    @pytest.mark.parametrize("is_complete", [True, False])
+    def test_what_was_cut_short_is_measured_again(self, source: ModelSource, trials: Trials, is_complete: bool) -> None:
+        trials.outcome = lambda: [replace_candidate(LOST, is_cut=is_complete)]
+        trials.is_complete = is_complete
+        assert measured(source).choice.facts["candidates"]
+        assert EngineChooser(source, REFERENCE).is_open
 
     def test_another_model_is_measured(self, source: ModelSource, trials: Trials) -> None:
         measured(source)

@@ -16,7 +16,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
     Units: `row_ns` and `reference_row_ns` nanoseconds for a row, `load_ns` to load it. `ratio` is how many times as
     fast it is, by the least of all batch sizes that were tried. `cosine` and `top1` are those of `agreement`. None:
-    it did not come to that. `rejected` is why it may not be chosen; "": it may.
+    it did not come to that. `rejected` is why it may not be chosen; "": it may. `is_cut`: for lack of time, which
+    another time there may be.
     """
 
     engine: str
@@ -28,6 +29,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     top1: float | None = None
     load_ns: int | None = None
     rejected: str = ""
+    is_cut: bool = False
 
     @property
     def name(self) -> str:
@@ -51,7 +53,10 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """`engine` is the reference engine and `precision` None unless a candidate won. `reason` completes "chosen: "."""
+    """`engine` is the reference engine and `precision` None unless a candidate won. `reason` completes "chosen: ".
+
+    `is_final`: more time would hardly have changed it.
+    """
 
     engine: str
     precision: Precision | None
@@ -59,6 +64,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     ratio: float
     candidates: tuple[Candidate, ...]
     duration_ns: int
+    is_final: bool = True
 
     def facts(self, *, cached: bool, duration_ns: int) -> dict[str, Any]:
         """`duration_ns`: what it took this time, which is little where it was `cached`."""
@@ -70,20 +76,26 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def decide(reference: str, candidates: Sequence[Candidate], duration_ns: int) -> Decision:
-    """The fastest of those that are clearly faster than `reference`; of two about as fast, the more precise."""
+def decide(reference: str, candidates: Sequence[Candidate], duration_ns: int, *, is_complete: bool = True) -> Decision:
+    """The fastest of those that are clearly faster than `reference`; of two about as fast, the more precise.
+
+    `is_complete`: nothing is left to be tried.
+    """
     able = [candidate for candidate in candidates if not candidate.rejected and candidate.ratio is not None]
     faster = [candidate for candidate in able if _ratio(candidate) >= CLEARLY_FASTER]
     told = tuple(candidate if candidate in faster else _not_faster(candidate) for candidate in candidates)
     if not faster:
-        reason = "; ".join(f"{candidate.name}: {candidate.rejected}" for candidate in told)
+        reasons = [f"{candidate.name}: {candidate.rejected}" for candidate in told]
+        if not is_complete:
+            reasons.append("there was no time for more")
         return Decision(
             engine=reference,
             precision=None,
-            reason=f"the reference engine: {reason or 'there is no other to try'}",
+            reason=f"the reference engine: {'; '.join(reasons) or 'there is no other to try'}",
             ratio=1.0,
             candidates=told,
             duration_ns=duration_ns,
+            is_final=is_complete and not any(candidate.is_cut for candidate in told),
         )
     fastest = max(map(_ratio, faster))
     best = min(

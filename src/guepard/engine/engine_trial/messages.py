@@ -51,6 +51,10 @@ class Begins(msgspec.Struct, frozen=True, tag=True):
     is_last: bool
 
 
+class Answers(msgspec.Struct, frozen=True, tag=True):
+    """What has begun has loaded and executes. So it does not hang, and from here on the trial keeps to its time."""
+
+
 class Tried(msgspec.Struct, frozen=True, tag=True):
     candidate: Candidate
 
@@ -71,7 +75,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     """Nothing is left to try."""
 
 
-Message = Begins | Tried | Noted | Refused | Done
+Message = Begins | Answers | Tried | Noted | Refused | Done
 
 ENCODER = msgspec.json.Encoder()
 DECODER = msgspec.json.Decoder(Message)

@@ -14,19 +14,30 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from signal import Signals
 from time import monotonic_ns
+from typing import NamedTuple
 
 import msgspec
 
 from guepard.core.model_config import SECOND
 from guepard.engine.engine_trial.decision import Candidate
-from guepard.engine.engine_trial.messages import DECODER, Begins, Done, Message, Noted, Refused, TrialOrder, Tried
+from guepard.engine.engine_trial.messages import (
+    DECODER,
+    Answers,
+    Begins,
+    Done,
+    Message,
+    Noted,
+    Refused,
+    TrialOrder,
+    Tried,
+)
 from guepard.engine.processes.interpreter import start_interpreter
 from guepard.engine.processes.process_state import ProcessState
 
 log = logging.getLogger(__name__)
 
 _WORKER = "guepard.engine.engine_trial.worker"
-_SHARE = 0.6  # of the time that is left, for one candidate when others wait
+_SHARE = 0.6  # of the time that is left, for one candidate to load when others wait
 _LEAST_NS = 1_500_000_000  # it is of no use to start a process for less
 _LOOK_MS = 100
 _END_S = 2.0
@@ -37,19 +48,32 @@ class TrialFailed(Exception):
     """Nothing can be said of any engine. The text completes "it was not measured: ..."."""
 
 
-def try_engines(order: TrialOrder, memory_limit_bytes: int) -> list[Candidate]:
-    """What became of each candidate that was begun before `order.deadline_ns`. Blocks until then at most.
+class Outcome(NamedTuple):
+    """What became of each candidate that was begun. `is_complete`: there are no others."""
 
-    `memory_limit_bytes`: how large the process may grow; 0: as it likes. Raises: TrialFailed.
+    candidates: list[Candidate]
+    is_complete: bool
+
+
+def try_engines(order: TrialOrder, memory_limit_bytes: int) -> Outcome:
+    """Blocks until `order.deadline_ns` at most.
+
+    `memory_limit_bytes`: how large the process may grow; 0: as it likes.
+    Raises: TrialFailed when nothing can be said of any candidate.
     """
     found: list[Candidate] = []
     while True:
         tried = frozenset((candidate.engine, candidate.precision) for candidate in found)
         trial = _Trial(replace(order, tried=order.tried | tried), memory_limit_bytes)
-        with trial.running():
-            is_done = trial.follow(found)
+        try:
+            with trial.running():
+                is_done = trial.follow(found)
+        except TrialFailed:
+            if not found:
+                raise
+            return Outcome(found, is_complete=False)
         if is_done or order.deadline_ns - monotonic_ns() < _LEAST_NS:
-            return found
+            return Outcome(found, is_done)
 
 
 class _Trial:
@@ -62,6 +86,7 @@ class _Trial:
         self._begun: Begins | None = None
         self._since = monotonic_ns()
         self._rest = b""
+        self._ran_out_of_time = False
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -115,6 +140,8 @@ class _Trial:
             match message:
                 case Begins():
                     self._begin(message)
+                case Answers():
+                    self._deadline_ns = self._order.deadline_ns
                 case Tried(candidate):
                     found.append(candidate)
                     self._begun = None
@@ -127,7 +154,10 @@ class _Trial:
         begun = self._begun
         if begun is None or begun.engine == self._order.reference:
             raise TrialFailed(f"the process in which engines are tried {self._fate}")
-        found.append(Candidate(engine=begun.engine, precision=begun.precision, rejected=f"its trial {self._fate}"))
+        rejected = f"its trial {self._fate}"
+        found.append(
+            Candidate(engine=begun.engine, precision=begun.precision, rejected=rejected, is_cut=self._ran_out_of_time)
+        )
         log.warning("model %s: the trial of %s %s", self._order.source.name, found[-1].name, self._fate)
         return begun.is_last
 
@@ -135,7 +165,8 @@ class _Trial:
         self._begun = begun
         self._since = monotonic_ns()
         left = self._order.deadline_ns - self._since
-        self._deadline_ns = self._order.deadline_ns if begun.is_last else self._since + int(left * _SHARE)
+        needs_all = begun.is_last or begun.engine == self._order.reference
+        self._deadline_ns = self._order.deadline_ns if needs_all else self._since + int(left * _SHARE)
 
     def _messages(self) -> Iterator[Message]:
         """Until the process ends or is to be ended; `_fate` then says why."""
@@ -146,6 +177,7 @@ class _Trial:
             now = monotonic_ns()
             if now >= self._deadline_ns:
                 self._fate = f"did not end within {(now - self._since) / SECOND:.1f} s"
+                self._ran_out_of_time = True
                 return
             limit = self._memory_limit_bytes
             if limit and state.private_bytes() > limit:

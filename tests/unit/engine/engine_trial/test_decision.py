@@ -62,6 +62,18 @@ def test_with_nobody_to_choose_the_reference_stays() -> None:
     assert decided().reason == "the reference engine: there is no other to try"
 
 
+def test_what_more_time_might_change_is_not_final() -> None:
+    cut = Candidate(engine="a", precision="f32", rejected="there was no time to measure it", is_cut=True)
+    won, lost = tried("b", "f32", 2.0), tried("b", "f32", 1.0)
+    assert decided(won).is_final
+    assert decided(lost).is_final
+    assert decided(cut, won).is_final
+    assert not decided(cut, lost).is_final
+    open_yet = decide("onnxruntime", [lost], 1, is_complete=False)
+    assert not open_yet.is_final
+    assert open_yet.reason.endswith("; there was no time for more")
+
+
 def test_an_engine_without_a_precision_of_ours_is_chosen_without_one() -> None:
     assert decided(tried("other", "", 2.0)).precision is None
 

@@ -3,9 +3,11 @@
 import os
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic_ns
+from typing import Any
 
 import pytest
 
@@ -13,8 +15,9 @@ from guepard.backends.base import ModelSource
 from guepard.core.model_config import ModelPolicy
 from guepard.engine.engine_trial import trial
 from guepard.engine.engine_trial.decision import Candidate
-from guepard.engine.engine_trial.messages import TrialOrder
+from guepard.engine.engine_trial.messages import Answers, Begins, Done, Message, TrialOrder
 from guepard.engine.engine_trial.trial import TrialFailed, try_engines
+from guepard.engine.processes.interpreter import start_interpreter
 from tests.services.fake_engines import ENGINES, REFERENCE
 
 HOMES = {name: ("tests.services.fake_engines", each.__name__) for name, each in ENGINES.items()}
@@ -30,7 +33,8 @@ def names(found: list[Candidate]) -> list[str]:
 
 
 def test_a_crash_costs_the_candidate_and_the_others_are_tried() -> None:
-    found = try_engines(order("crashing", "faster"), 0)
+    found, is_complete = try_engines(order("crashing", "faster"), 0)
+    assert is_complete
     assert names(found) == ["crashing in bf16", "crashing in f32", "faster in f32"]
     assert found[0].rejected == "its trial was killed by SIGILL"
     assert not found[1].rejected
@@ -38,8 +42,8 @@ def test_a_crash_costs_the_candidate_and_the_others_are_tried() -> None:
 
 
 def test_a_hang_costs_no_more_than_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "_SHARE", 0.1)
-    found = try_engines(order("hanging", seconds=20), 0)
+    monkeypatch.setattr(trial, "_SHARE", 0.04)
+    found, _ = try_engines(order("hanging", seconds=20), 0)
     assert names(found) == ["hanging in bf16", "hanging in f32"]
     assert "did not end within" in found[0].rejected
     assert not found[1].rejected
@@ -47,13 +51,15 @@ def test_a_hang_costs_no_more_than_its_share_of_the_time(monkeypatch: pytest.Mon
 
 def test_nobody_is_waited_for_beyond_the_deadline() -> None:
     started = monotonic_ns()
-    found = try_engines(order("hanging", seconds=1.2), 0)
+    found, is_complete = try_engines(order("hanging", seconds=1.2), 0)
     assert monotonic_ns() - started < 6e9
     assert names(found) == ["hanging in bf16"]
+    assert found[0].is_cut
+    assert not is_complete
 
 
 def test_who_takes_too_much_memory_is_ended() -> None:
-    (found,) = try_engines(order("swelling"), 200 << 20)
+    (found,), _ = try_engines(order("swelling"), 200 << 20)
     assert found.rejected == "its trial took more memory than the 200 MiB that it may have"
 
 
@@ -71,6 +77,37 @@ def test_a_reference_that_cannot_be_loaded_fails_it() -> None:
 def test_a_reference_that_crashes_fails_it() -> None:
     with pytest.raises(TrialFailed, match="the process in which engines are tried was killed by SIGILL"):
         try_engines(replace(order("faster"), reference="crashing_at_once"), 0)
+
+
+def test_a_process_that_cannot_be_started_again_leaves_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = start_interpreter
+    starts: list[int] = []
+
+    def once(*arguments: Any, **streams: Any) -> Any:
+        starts.append(len(starts))
+        if len(starts) > 1:
+            raise BlockingIOError("Resource temporarily unavailable")
+        return start(*arguments, **streams)
+
+    monkeypatch.setattr(trial, "start_interpreter", once)
+    found, is_complete = try_engines(order("crashing", "faster"), 0)
+    assert names(found) == ["crashing in bf16"]
+    assert not is_complete
+
+
+def test_one_that_answers_has_all_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = order("two_precisions")
+    follower = trial._Trial(asked, 0)
+    deadlines = []
+
+    def messages() -> Iterator[Message]:
+        for message in (Begins("two_precisions", "bf16", False), Answers(), Done()):
+            yield message
+            deadlines.append(follower._deadline_ns)
+
+    monkeypatch.setattr(follower, "_messages", messages)
+    assert follower.follow([])
+    assert deadlines[0] < asked.deadline_ns == deadlines[1]
 
 
 def test_a_process_that_cannot_be_started_fails_it(monkeypatch: pytest.MonkeyPatch) -> None:
