@@ -96,7 +96,7 @@ class PythonExecutor:
             self._call(self._instance.health)
 
     @property
-    def threads(self) -> Sequence[int]:
+    def python_threads(self) -> Sequence[int]:
         """Those that run the model's methods, where the calling one does not."""
         return () if self._loop is None else (self._loop.thread,)
 

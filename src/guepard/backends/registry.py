@@ -25,23 +25,38 @@ PLUGINS = "guepard.backends"
 _HOMES = {
     "onnxruntime": ("guepard.backends.onnxruntime", "OnnxRuntimeBackend"),
     "openvino": ("guepard.backends.openvino", "OpenVinoBackend"),
+    "pytorch": ("guepard.backends.pytorch", "PyTorchBackend"),
     "python": ("guepard.backends.python", "PythonBackend"),
     "identity": ("guepard.backends.identity", "IdentityBackend"),
 }
 
 BACKEND_NAMES = tuple(_HOMES)
 
-_BY_SUFFIX = {".onnx": "onnxruntime", ".xml": "openvino", ".py": "python"}
-_BY_FILE = {"model.onnx": "onnxruntime", "model.xml": "openvino", "model.py": "python"}
+_BY_SUFFIX = {
+    ".onnx": "onnxruntime",
+    ".xml": "openvino",
+    ".pt2": "pytorch",
+    ".pt": "pytorch",
+    ".ts": "pytorch",
+    ".py": "python",
+}
+_BY_FILE = {
+    "model.onnx": "onnxruntime",
+    "model.xml": "openvino",
+    "model.pt2": "pytorch",
+    "model.pt": "pytorch",
+    "model.py": "python",
+}
+
+# Files of this kind are looked into when one is named, but no folder is a model for holding one.
+_WEIGHTS_BY_SUFFIX = {".pth": "pytorch", ".ckpt": "pytorch", ".bin": "pytorch"}
+
+# Backends whose models may not say what they take, so that the configuration declares it.
+TAKES_DECLARED = frozenset({"identity", "pytorch"})
 
 _ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".mar", ".nemo", ".whl")
 
 _FOREIGN_SUFFIXES = {
-    ".pt": "TorchScript or pickled PyTorch",
-    ".pth": "pickled PyTorch",
-    ".ckpt": "pickled PyTorch",
-    ".pt2": "exported PyTorch",
-    ".bin": "raw weight",
     ".pkl": "pickle",
     ".pickle": "pickle",
     ".joblib": "pickle",
@@ -59,7 +74,6 @@ _FOREIGN_SUFFIXES = {
 _FOREIGN_FILES = {
     "saved_model.pb": "TensorFlow SavedModel",
     "model.savedmodel": "TensorFlow SavedModel",
-    "model.pt": "TorchScript",
     "model.plan": "TensorRT",
     "model.pkl": "pickle",
     "model.joblib": "pickle",
@@ -131,8 +145,9 @@ def _detect(path: Path) -> str:
     file = path.name
     if not path.exists():
         raise LoadError(f"there is no file or folder {file!r}")
-    if path.suffix in _BY_SUFFIX:
-        return _BY_SUFFIX[path.suffix]
+    backend = _BY_SUFFIX.get(path.suffix) or _WEIGHTS_BY_SUFFIX.get(path.suffix)
+    if backend is not None:
+        return backend
     if file.lower().endswith(_ARCHIVES):
         raise LoadError(f"{file} is an archive, and archives are not opened; unpack it and serve the folder")
     raise _no_backend(_FOREIGN_SUFFIXES.get(path.suffix.lower()), file)
@@ -140,10 +155,11 @@ def _detect(path: Path) -> str:
 
 def _detect_in_folder(folder: Path) -> str:
     found = [file for file in _BY_FILE if (folder / file).exists()]
-    if len(found) == 1:
-        return _BY_FILE[found[0]]
+    backends = dict.fromkeys(_BY_FILE[file] for file in found)
+    if len(backends) == 1:
+        return next(iter(backends))
     if found:
-        choices = " or ".join(f"backend: {_BY_FILE[file]}" for file in found)
+        choices = " or ".join(f"backend: {backend}" for backend in backends)
         raise LoadError(f"the folder holds {' and '.join(found)}; choose with {choices}")
     for file, kind in _FOREIGN_FILES.items():
         if (folder / file).exists():

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 Precision = Literal["f32", "bf16", "f16"]
 """Of the arithmetic inside an engine. Tensors keep the datatypes that the model declares."""
@@ -42,7 +42,18 @@ class OpenVinoOptions:
 
 @dataclass(frozen=True, slots=True)
 class PyTorchOptions:
-    """Of PyTorch."""
+    """Of PyTorch. `factory` builds the module: `FILE.py:FUNCTION` beside the weights, or `PACKAGE.MODULE:FUNCTION`.
+
+    It is called with the path and `factory_parameters`, or, where these are empty, the model's own parameters.
+    `weights` names a file beside it that is loaded into the module; empty: none, or the file that is served.
+    """
+
+    factory: str = ""
+    weights: str = ""
+    factory_parameters: Mapping[str, Any] = field(default_factory=dict)
+    compile: bool = False
+    compile_mode: str = "default"
+    compile_timeout_ns: int = 120 * 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ def choose_execution(
 ) -> ExecutionChoice:
     """`timing` and `hold` are None where warm-up could not measure them. `may_move`: another process could load it.
 
-    Python code is never put on the loop unasked: it may block where a sample did not.
+    Python code is never put on the loop unasked: it may block where a sample did not. That goes for Python code between
+    the calls of an engine, too.
     """
     if asked == "process":
         return ExecutionChoice("process", "as configured")
@@ -42,7 +43,7 @@ def choose_execution(
         return ExecutionChoice(asked, "as configured")
     if timing is None:
         return ExecutionChoice("thread", "it accepted no warm-up sample, so nothing was measured")
-    if description.releases_gil:
+    if description.releases_gil and hold is None:
         return _choose_for_engine(timing)
     return _choose_for_python(hold, may_move)
 

@@ -7,7 +7,7 @@ from time import perf_counter_ns
 from typing import NamedTuple
 
 from guepard.backends.base import Executor, LoadedModel, ModelSource
-from guepard.backends.registry import backend_for, get_backend
+from guepard.backends.registry import TAKES_DECLARED, backend_for, get_backend
 from guepard.core.errors import GuepardError, LoadError
 from guepard.core.hooks import Hooks
 from guepard.core.model_config import Execution, ModelConfig, ModelDescription, ModelPolicy
@@ -102,7 +102,7 @@ def close_version(loaded: LoadedVersion) -> None:
 
 
 def _check_inputs(definition: ModelDefinition, backend: str) -> None:
-    if definition.inputs and backend != "identity":
+    if definition.inputs and backend not in TAKES_DECLARED:
         raise LoadError(f"inputs are declared, but the {backend} backend reads them from the model; remove them")
 
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from guepard.backends.base import Executor, Outputs
-from guepard.backends.python_executor import PythonExecutor
 from guepard.core.model_config import ModelDescription
 from guepard.core.request import InferenceRequest
 from guepard.core.response import NOBODY
@@ -67,18 +66,17 @@ def warm_up(name: str, executor: Executor, description: ModelDescription, max_ro
     if size is None:
         return Warmup(None, None)
     independent = None
-    # An operator's word that rows are independent is tried as well where trying is cheap and code is not the user's.
-    if min(max_rows, description.max_batch_size) > 1 and (
-        not description.batch_verified or description.backend == "onnxruntime"
-    ):
+    # An operator's word that rows are independent is tried as well where an engine runs: code may count its runs.
+    if min(max_rows, description.max_batch_size) > 1 and (not description.batch_verified or bool(description.engine)):
         independent = _rows_independent(name, executor, description, size)
     batched = description.max_batch_size > 0 and (description.batch_verified or independent is True)
     sizes = [1, *[rows for rows in (*_TRIED_SIZES, max_rows) if 1 < rows <= max_rows]] if batched else [1]
     times = _times(executor, description, sizes, size)
     hold = None
-    if isinstance(executor, PythonExecutor):
+    threads = getattr(executor, "python_threads", None)
+    if threads is not None:
         full = samples(description, sizes[-1], size)
-        hold = _hold(lambda: run_arrays(executor, full, description), executor.threads)
+        hold = _hold(lambda: run_arrays(executor, full, description), threads)
     return Warmup(Timing(times[1], times[sizes[-1]]), independent, paying_rows(times), size, hold)
 
 

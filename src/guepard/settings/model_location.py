@@ -23,8 +23,9 @@ _ARCHIVE_MAGIC = (
     b"\x28\xb5\x2f\xfd",
 )
 _TAR_MAGIC = (b"ustar", 257)
-_MODEL_FILES = ("model.onnx", "model.py", "model.xml")
-_SUFFIXES = (".onnx", ".xml")
+_MODEL_FILES = ("model.onnx", "model.py", "model.xml", "model.pt2", "model.pt")
+_SUFFIXES = (".onnx", ".xml", ".pt2", ".pt", ".ts", ".pth", ".ckpt", ".bin")
+_ARCHIVED = (".pt2", ".pt", ".ts", ".pth", ".ckpt", ".bin")  # models that are archives by their nature
 
 
 class SourcePath(NamedTuple):
@@ -68,14 +69,14 @@ def locate(text: str) -> LocationKind:
         return _folder_kind(path)
     if entry is not None:
         return "class"
-    if _is_archive(path):
+    if path.suffix not in _ARCHIVED and _is_archive(path):
         raise _archive(text)
     if path.suffix == ".py":
         raise ConfigurationError(f"{text}: name the class too: {text}:{_first_class(path) or 'Class'}")
     if path.suffix not in _SUFFIXES:
         raise ConfigurationError(
             f"{text}: {path.suffix or 'a file without a suffix'} is not served by this version; "
-            "name an .onnx or .xml file, a model folder or module.py:Class"
+            "name an .onnx, .xml, .pt2 or .pt file, a model folder or module.py:Class"
         )
     return "file"
 
@@ -108,8 +109,8 @@ def _folder_kind(folder: Path) -> LocationKind:
     if any(_is_model_folder(folder / name) for name in repository_models(folder)):
         return "repository"
     raise ConfigurationError(
-        f"{folder}: neither a model folder (version folders such as 1/, model.onnx or model.py) nor a model repository "
-        "(folders that hold 1/ or config.pbtxt)"
+        f"{folder}: neither a model folder (version folders such as 1/, or one of "
+        f"{', '.join(_MODEL_FILES)}) nor a model repository (folders that hold 1/ or config.pbtxt)"
     )
 
 

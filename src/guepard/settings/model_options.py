@@ -19,6 +19,7 @@ from guepard.settings.markers import (
     Steps,
 )
 from guepard.settings.openvino_options import OpenVinoSettings
+from guepard.settings.pytorch_options import PyTorchSettings
 from guepard.settings.request_parameters import RequestParameterSettings
 from guepard.settings.steps import POSTPROCESS, PREPROCESS
 from guepard.settings.units import ByteSize, Duration
@@ -182,7 +183,7 @@ class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
     """What `defaults` may say for every model."""
 
     backend: Annotated[
-        Literal["auto", "onnxruntime", "openvino", "python", "identity"],
+        Literal["auto", "onnxruntime", "openvino", "pytorch", "python", "identity"],
         Meta(
             description="What loads the model; auto decides by the files that are there. Installed packages may add "
             "more."
@@ -212,6 +213,7 @@ class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
         ToleranceSettings, Meta(description="How far from the reference engine's answers `engine: auto` may go.")
     ] = ToleranceSettings()
     openvino: Annotated[OpenVinoSettings, Meta(description="How OpenVINO executes it.")] = OpenVinoSettings()
+    pytorch: Annotated[PyTorchSettings, Meta(description="How PyTorch loads and executes it.")] = PyTorchSettings()
     max_batch_size: Annotated[
         Bound | None,
         Meta(description="Rows of one execution; 0 for a model without a batch dimension; unset is decided at load."),
@@ -284,7 +286,7 @@ class ModelSettings(ModelOptions, kw_only=True, frozen=True, forbid_unknown_fiel
     path: Annotated[
         str | None,
         Meta(
-            description="ONNX file, model folder or `module.py:Class`, relative to the configuration file. "
-            "Only the identity backend does without."
+            description="Model file (.onnx, .pt2, .pt), model folder or `module.py:Class`, relative to the "
+            "configuration file. Only the identity backend does without."
         ),
     ] = None

@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from guepard.core.engine_options import EngineOptions, OpenVinoOptions, Tolerance
+from guepard.core.engine_options import EngineOptions, OpenVinoOptions, PyTorchOptions, Tolerance
 from guepard.core.hooks import Hooks
 from guepard.core.model_config import (
     DynamicBatching,
@@ -59,6 +59,13 @@ def _engines(model: ModelSettings) -> EngineOptions:
             model.openvino.inference_num_threads or 0,
             model.openvino.cache,
             model.openvino.properties,
+        ),
+        pytorch=PyTorchOptions(
+            factory=model.pytorch.factory or "",
+            weights=model.pytorch.weights or "",
+            compile=model.pytorch.compile,
+            compile_mode=model.pytorch.compile_mode,
+            compile_timeout_ns=int(model.pytorch.compile_timeout),
         ),
     )
 

@@ -40,6 +40,10 @@ def the_file(name: str) -> Place:
         (place("model.py", "helper.py", "weights.onnx"), "python"),
         (the_file("any.onnx"), "onnxruntime"),
         (the_file("any.py"), "python"),
+        (the_file("any.pt"), "pytorch"),
+        (the_file("any.pth"), "pytorch"),
+        (place("model.pt2"), "pytorch"),
+        (place("model.pt2", "model.pt"), "pytorch"),
     ],
 )
 def test_auto_goes_by_what_is_there(tmp_path: Path, make: Place, backend: str) -> None:
@@ -50,21 +54,15 @@ def test_auto_goes_by_what_is_there(tmp_path: Path, make: Place, backend: str) -
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (place(), r"none of model\.onnx, model\.xml, model\.py"),
+        (place(), r"none of model\.onnx, model\.xml, model\.pt2, model\.pt, model\.py"),
         (place("model.onnx", "model.py"), r"choose with backend: onnxruntime or backend: python"),
-        (
-            place("net.onnx"),
-            r"no model\.onnx or model\.xml or model\.py, but net\.onnx; rename it, or serve the file itself",
-        ),
-        (
-            place("model.pt"),
-            r"no backend for TorchScript models \(model\.pt\) in this version; export the model to ONNX",
-        ),
+        (place("net.onnx"), r"no model\.onnx or .*model\.py, but net\.onnx; rename it, or serve the file itself"),
+        (place("model.plan"), r"no backend for TensorRT models \(model\.plan\) in this version; export the model to"),
         (place("saved_model.pb"), "no backend for TensorFlow SavedModel models"),
         (place("model.savedmodel/saved_model.pb"), "no backend for TensorFlow SavedModel models"),
         (the_file("m.pkl"), "no backend for pickle models"),
         (the_file("m.joblib"), "no backend for pickle models"),
-        (the_file("m.PT"), "no backend for TorchScript or pickled PyTorch models"),
+        (the_file("m.H5"), "no backend for Keras models"),
         (the_file("m.what"), r"no backend for such files \(m\.what\)"),
         (the_file("m.tar.gz"), "is an archive, and archives are not opened; unpack it"),
         (the_file("m.ZIP"), "is an archive"),
@@ -86,7 +84,7 @@ def test_a_named_backend_is_taken_whatever_lies_there(tmp_path: Path, name: str)
     ("name", "hint"),
     [
         ("onnxruntim", "did you mean 'onnxruntime'"),
-        ("tensorrt_llm", "use one of auto, onnxruntime, openvino, python, identity"),
+        ("tensorrt_llm", "use one of auto, onnxruntime, openvino, pytorch, python, identity"),
     ],
 )
 def test_an_unknown_name_is_refused_with_the_near_ones(tmp_path: Path, name: str, hint: str) -> None:

@@ -19,7 +19,7 @@ def folder(tmp_path: Path) -> Path:
     for name in ("model.onnx", "my model (v2).onnx", "a=b.onnx", ".hidden.onnx"):
         (tmp_path / name).write_bytes(b"\x08\x08")
     (tmp_path / "sentiment.py").write_text("import guepard\n\n\nclass MiniLM(guepard.Model):\n    pass\n")
-    (tmp_path / "weights.pt").touch()
+    (tmp_path / "weights.h5").touch()
     for path in ("versions/1", "repository/first/1", "repository/second", "empty", "flat", "coded"):
         (tmp_path / path).mkdir(parents=True)
     (tmp_path / "repository/second/config.pbtxt").touch()
@@ -103,7 +103,7 @@ def test_models_and_repositories_join_those_of_other_layers(folder: Path) -> Non
         ("up=https://host", ["remote upstreams are not part of this version"]),
         ("sentiment.py", ["name the class too", "sentiment.py:MiniLM"]),
         ("missing.py:Class", ["missing.py: no such file"]),
-        ("weights.pt", [".pt is not served by this version", ".onnx"]),
+        ("weights.h5", [".h5 is not served by this version", ".onnx"]),
         ("empty", ["neither a model folder", "nor a model repository"]),
     ],
 )
