@@ -1,12 +1,15 @@
 """The threads on which requests are preprocessed."""
 
+import os
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from threading import Event
 
 import pytest
 
-from guepard.engine.step_pool import _LONG_NS, _MOST_LONG, Lane, StepPool
+from guepard.engine.step_pool import _LONG_NS, _MOST_LONG, _NICENESS, Lane, StepPool
 from guepard.testing.manual_scheduler import ManualScheduler
 
 _PATIENCE_S = 10.0
@@ -203,6 +206,18 @@ def test_threads_end_with_the_pool() -> None:
     while pool.pool.threads:
         Event().wait(0.001)
     assert not pool.has_more
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no niceness of its own")
+def test_threads_stand_back_for_the_loop(one: Pool) -> None:
+    class Looks(Job):
+        def run(self) -> None:
+            self.name = str(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+
+    mine = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    one.pool.lane().put(Looks())
+    assert int(one.next_done()) == max(mine, _NICENESS)
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == mine
 
 
 def test_a_loop_that_is_gone_ends_a_thread() -> None:
