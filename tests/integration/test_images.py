@@ -79,6 +79,12 @@ def test_callers_see_files_and_labels(server: RunningServer) -> None:
     }
 
 
+def test_the_question_that_a_newcomer_is_given_has_an_answer(server: RunningServer) -> None:
+    example = server.request("GET", "/openapi.json").json["components"]["examples"]["resnet"]["value"]
+    assert example["inputs"][0]["data"][0].startswith("iVBOR")
+    assert server.request("POST", "/v2/models/resnet/infer", example).status == 200
+
+
 @pytest.mark.parametrize("number", range(len(block("sh"))))
 def test_the_page_s_own_commands(server: RunningServer, folder: Path, number: int) -> None:
     command = block("sh")[number].replace("localhost:8000", server.address)

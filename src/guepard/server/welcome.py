@@ -12,6 +12,8 @@ from guepard.engine.sample_file import read_sample
 
 _MAX_MODELS = 4
 _MAX_QUESTION_BYTES = 2_048
+_GREY_DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mNoAAAAggCB2kUIOwAAAABJRU5ErkJggg=="
+"""One pixel as PNG in Base64: the least that `decode_image` takes."""
 
 
 def welcome(stream: TextIO, host: str, port: int, questions: Mapping[str, str | None]) -> None:
@@ -28,13 +30,22 @@ def welcome(stream: TextIO, host: str, port: int, questions: Mapping[str, str | 
 
 
 def question_for(config: ModelConfig, path: Path) -> str | None:
-    """A V2 request as JSON on one line: the folder's sample.json, else zeros of one row. None if that is too long."""
+    """A V2 request as JSON on one line: the folder's sample.json, else zeros of one row, or an image of one dot.
+
+    None if that is too long.
+    """
     document = read_sample(path)
     if document is None:
         inputs = [(spec, _shape(spec, config.max_batch_size > 0)) for spec in config.inputs if not spec.optional]
         if sum(prod(shape) for _, shape in inputs) > _MAX_QUESTION_BYTES:
             return None
-        document = {"inputs": [_zeros(spec, shape) for spec, shape in inputs]}
+        takes_images = "decode_image" in config.preprocess
+        document = {
+            "inputs": [
+                _zeros(spec, shape, _GREY_DOT if takes_images and spec not in config.batch_inputs else "")
+                for spec, shape in inputs
+            ]
+        }
     text = json.dumps(document)
     return text if len(text) <= _MAX_QUESTION_BYTES else None
 
@@ -44,9 +55,10 @@ def _shape(spec: TensorSpec, batched: bool) -> list[int]:
     return [1, *shape] if batched else shape
 
 
-def _zeros(spec: TensorSpec, shape: list[int]) -> dict[str, Any]:
+def _zeros(spec: TensorSpec, shape: list[int], text: str) -> dict[str, Any]:
+    """`text` stands for each element of BYTES."""
     array = empty_array(spec, shape).reshape(-1)
-    data = [""] * array.size if spec.datatype.kind == "bytes" else array.tolist()
+    data = [text] * array.size if spec.datatype.kind == "bytes" else array.tolist()
     return {"name": spec.name, "datatype": spec.datatype.name, "shape": shape, "data": data}
 
 
