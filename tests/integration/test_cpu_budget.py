@@ -110,7 +110,8 @@ def test_a_deadline_frees_the_instance_long_before_the_run_would_have_ended(serv
 
 def test_a_deadline_ends_an_execution_in_a_process_that_goes_on(serve: Serve, models: Path) -> None:
     path = write_model(models / "far.onnx", onnx_models.endless())
-    config = f"models: [{{name: far, path: {path}, instance_group: {{execution: process, count: 1}}}}]\n"
+    model = f"name: far, path: {path}, engine: onnxruntime, instance_group: {{execution: process, count: 1}}"
+    config = f"models: [{{{model}}}]\n"
     (models / "far.yaml").write_text(config)
     server = serve("--config", models / "far.yaml")
     here, far = one_input("INT64", [0], [1]), one_input("INT64", [1], [1])
@@ -128,7 +129,7 @@ def test_models_that_hang_do_not_stop_others_that_take_long(serve: Serve, slow: 
     (slow.parent / "hanging.yaml").write_text(
         f"""
 models:
-  - {{name: endless, path: {endless}}}
+  - {{name: endless, path: {endless}, engine: onnxruntime}}
   - {{name: sleeps, path: '{PYTHON_MODELS}:Faulty', trust: true, instance_group: {{execution: thread}}}}
   - {{name: slow, path: {slow}}}
 server: {{cpus: 1}}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from guepard.core.engine_options import EngineOptions
 from guepard.core.model_config import InstanceGroup, ModelPolicy
 from guepard.core.request import InferenceRequest
 from guepard.core.tensor import Tensor
@@ -55,7 +56,9 @@ def load(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     loaded = []
 
     def load(**group: Any) -> LoadedVersion:
-        policy = ModelPolicy(instance_group=InstanceGroup(execution="thread", **group))
+        policy = ModelPolicy(
+            instance_group=InstanceGroup(execution="thread", **group), engines=EngineOptions(engine="onnxruntime")
+        )
         resources = Resources(CPUS, 1 << 40, cache=tmp_path / "cache")
         loaded.append(load_version(ModelDefinition("heavy", model, policy), "1", model, resources))
         return loaded[-1]

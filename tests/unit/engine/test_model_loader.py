@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from onnx import helper
 
+from guepard.core.engine_options import EngineOptions
 from guepard.core.errors import LoadError
 from guepard.core.model_config import InstanceGroup, ModelPolicy
 from guepard.core.tensor import TensorSpec
@@ -51,7 +52,8 @@ def test_what_is_sound_is_loaded_and_warm(tmp_path: Path) -> None:
 
 def load_on_threads(folder: Path, model: bytes, count: int, resources: Resources) -> LoadedVersion:
     path = onnx_models.write_model(folder / "m.onnx", model)
-    policy = ModelPolicy(max_batch_size=0, instance_group=InstanceGroup(count, execution="thread"))
+    group, engines = InstanceGroup(count, execution="thread"), EngineOptions(engine="onnxruntime")
+    policy = ModelPolicy(max_batch_size=0, instance_group=group, engines=engines)
     return load_version(ModelDefinition("m", path, policy), "1", path, resources)
 
 

@@ -165,8 +165,7 @@ class _Trial:
         self._begun = begun
         self._since = monotonic_ns()
         left = self._order.deadline_ns - self._since
-        needs_all = begun.is_last or begun.engine == self._order.reference
-        self._deadline_ns = self._order.deadline_ns if needs_all else self._since + int(left * _SHARE)
+        self._deadline_ns = self._order.deadline_ns if begun.is_last else self._since + int(left * _SHARE)
 
     def _messages(self) -> Iterator[Message]:
         """Until the process ends or is to be ended; `_fate` then says why."""
