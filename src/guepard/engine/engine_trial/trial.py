@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 
 _WORKER = "guepard.engine.engine_trial.worker"
 _SHARE = 0.6  # of the time that is left, for one candidate to load when others wait
+_REFERENCE_SHARE = 0.6  # likewise, for the reference engine to load and answer all samples
 _LEAST_NS = 1_500_000_000  # it is of no use to start a process for less
 _LOOK_MS = 100
 _END_S = 2.0
@@ -165,7 +166,8 @@ class _Trial:
         self._begun = begun
         self._since = monotonic_ns()
         left = self._order.deadline_ns - self._since
-        self._deadline_ns = self._order.deadline_ns if begun.is_last else self._since + int(left * _SHARE)
+        share = _REFERENCE_SHARE if begun.engine == self._order.reference else _SHARE
+        self._deadline_ns = self._order.deadline_ns if begun.is_last else self._since + int(left * share)
 
     def _messages(self) -> Iterator[Message]:
         """Until the process ends or is to be ended; `_fate` then says why."""

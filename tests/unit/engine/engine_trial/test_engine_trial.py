@@ -49,13 +49,28 @@ def test_a_hang_costs_no_more_than_its_share_of_the_time(monkeypatch: pytest.Mon
     assert not found[1].rejected
 
 
-def test_nobody_is_waited_for_beyond_the_deadline() -> None:
-    started = monotonic_ns()
-    found, is_complete = try_engines(order("hanging", seconds=1.2), 0)
-    assert monotonic_ns() - started < 6e9
+def test_with_little_time_left_no_other_process_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "_SHARE", 0.04)
+    monkeypatch.setattr(trial, "_LEAST_NS", 10**12)
+    found, is_complete = try_engines(order("hanging", seconds=20), 0)
     assert names(found) == ["hanging in bf16"]
     assert found[0].is_cut
     assert not is_complete
+
+
+@pytest.mark.parametrize(
+    ("begun", "share"),
+    [
+        (Begins("two_precisions", "bf16", False), trial._SHARE),
+        (Begins("two_precisions", "bf16", True), 1),
+        (Begins(REFERENCE, "", False), trial._REFERENCE_SHARE),
+    ],
+)
+def test_nobody_is_waited_for_beyond_the_deadline(begun: Begins, share: float) -> None:
+    follower = trial._Trial(order("two_precisions"), 0)
+    follower._begin(begun)
+    assert follower._deadline_ns <= follower._order.deadline_ns
+    assert follower._deadline_ns - follower._since == pytest.approx(30e9 * share, rel=0.1)
 
 
 def test_who_takes_too_much_memory_is_ended() -> None:
