@@ -9,20 +9,20 @@ import logging
 import threading
 from collections.abc import Mapping
 from time import monotonic_ns, perf_counter_ns
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guepard.backends.base import Executor, ModelSource
 from guepard.backends.registry import AUTO, ENGINES, home, installed_engines
 from guepard.core.engine_options import Precision
 from guepard.core.errors import LoadError
 from guepard.core.model_config import SECOND, ModelDescription
-from guepard.engine.engine_trial.decision import Decision, decide
-from guepard.engine.engine_trial.decision_cache import DecisionCache
-from guepard.engine.engine_trial.decision_key import decision_key
-from guepard.engine.engine_trial.messages import TrialOrder
-from guepard.engine.engine_trial.trial import TrialFailed, try_engines
 from guepard.engine.warmup import Warmup, run_sample
 from guepard.engine.wide_choice import HEAVY_NS
+
+if TYPE_CHECKING:
+    from guepard.engine.engine_trial.decision import Decision
+
+# What trials need is imported with the first: light models, and servers with one engine, are ready without it.
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +81,8 @@ class EngineChooser:
             self._others = ()
             self.choice = self._reference("the reference engine, as profile low-memory tries no other")
         else:
+            from guepard.engine.engine_trial.decision_cache import DecisionCache
+
             self._cache = DecisionCache(source.cache)
             if not self._cache.is_empty:
                 self._recall()
@@ -104,6 +106,8 @@ class EngineChooser:
                 f"the reference engine: one row takes {one_ns / 1e6:.2g} ms, too little to gain"
             )
             return
+        from guepard.engine.engine_trial.trial import TrialFailed
+
         if not _ONE_AT_A_TIME.acquire(timeout=_TURN_S):
             self.choice = self._reference("the reference engine: trials of other models took too long to wait for them")
             return
@@ -148,9 +152,15 @@ class EngineChooser:
             self._take(decision, perf_counter_ns() - started, cached=True)
 
     def _decision_key(self) -> str:
+        from guepard.engine.engine_trial.decision_key import decision_key
+
         return decision_key(self._source, (self._backend, *self._others), self._cache)
 
     def _measure(self, description: ModelDescription, warmup: Warmup, free_size: int) -> None:
+        from guepard.engine.engine_trial.decision import decide
+        from guepard.engine.engine_trial.messages import TrialOrder
+        from guepard.engine.engine_trial.trial import try_engines
+
         started = perf_counter_ns()
         deadline = monotonic_ns() + min(DECISION_NS, self._source.policy.load_timeout_ns // 2)
         self._key = self._key or self._decision_key()
@@ -175,7 +185,7 @@ class EngineChooser:
             self._cache.keep(self._key, decision)
         self._take(decision, took, cached=False)
 
-    def _take(self, decision: Decision, took_ns: int, *, cached: bool) -> None:
+    def _take(self, decision: "Decision", took_ns: int, *, cached: bool) -> None:
         won = decision.engine != self._backend
         self.choice = EngineChoice(
             decision.engine,

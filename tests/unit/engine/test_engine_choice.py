@@ -1,5 +1,7 @@
 """Which engine is chosen, by trials whose outcome the test says."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,12 +19,14 @@ from guepard.core.model_config import ModelDescription, ModelPolicy
 from guepard.core.tensor import TensorSpec
 from guepard.engine import engine_choice
 from guepard.engine.engine_choice import EngineChooser
+from guepard.engine.engine_trial import trial
 from guepard.engine.engine_trial.decision import Candidate
 from guepard.engine.engine_trial.messages import TrialOrder
 from guepard.engine.engine_trial.trial import Outcome, TrialFailed
 from guepard.engine.warmup import Timing, Warmup
 from tests.services import fake_engines
 from tests.services.fake_engines import MS, REFERENCE
+from tests.services.onnx_models import mlp, write_model
 from tests.unit.engine.fake_executors import FakeExecutor
 
 WON = Candidate(engine="faster", precision="bf16", row_ns=MS, reference_row_ns=3 * MS, ratio=3.0, cosine=0.9999)
@@ -51,7 +55,7 @@ class Trials:
 def trials(monkeypatch: pytest.MonkeyPatch) -> Trials:
     fake_engines.install(monkeypatch, "faster")
     found = Trials()
-    monkeypatch.setattr(engine_choice, "try_engines", found)
+    monkeypatch.setattr(trial, "try_engines", found)
     return found
 
 
@@ -302,3 +306,21 @@ class TestRemembering:
         measured(source)
         source.path.unlink()
         assert EngineChooser(source, REFERENCE).is_open
+
+
+def test_what_trials_need_is_not_imported_before_there_is_one(tmp_path: Path) -> None:
+    """Nor is any engine: a light model is ready as soon as with one engine."""
+    program = f"""
+import sys
+from pathlib import Path
+from guepard.core.model_config import ModelPolicy
+from guepard.engine.model_loader import load_version
+from guepard.engine.model_repository import ModelDefinition
+from guepard.engine.resources import Resources
+
+path = Path({str(write_model(tmp_path, mlp()))!r})
+load_version(ModelDefinition("m", path, ModelPolicy()), "1", path, Resources(1, 2**30, cache=path.parent / "cache"))
+print([name for name in sys.modules if name == "openvino" or name.endswith((".trial", ".decision_key"))])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
