@@ -8,6 +8,7 @@ its place. What was decided is kept in the cache, and then the engine that won i
 import logging
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from time import monotonic_ns, perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -63,6 +64,7 @@ class EngineChooser:
         self._backend = backend
         self._others: tuple[str, ...] = ()
         self._key = ""
+        self._precision = asked.precision
         if asked.engine != AUTO:
             if asked.engine not in engines:
                 possible = f"use one of {', '.join((AUTO, *engines))}" if engines else "remove it"
@@ -74,6 +76,11 @@ class EngineChooser:
         self.choice = self._reference("the reference engine" if engines else "")
         if len(engines) < 2:
             return
+        if _is_tuned(source, backend):
+            self.choice = self._reference("the reference engine, whose own options are set")
+            return
+        # On a CPU it has full precision, which does what was asked for. The others are asked for the very precision.
+        self._precision = "f32" if asked.precision == "f32" else None
         self._others = installed_engines(backend)[1:]
         if not self._others:
             self.choice = self._reference("the reference engine, as no other is installed")
@@ -139,7 +146,7 @@ class EngineChooser:
         return self._source.name
 
     def _reference(self, reason: str) -> EngineChoice:
-        return EngineChoice(self._backend, self._source.policy.engines.precision, reason)
+        return EngineChoice(self._backend, self._precision, reason)
 
     def _recall(self) -> None:
         started = perf_counter_ns()
@@ -170,7 +177,7 @@ class EngineChooser:
             return
         batches = description.max_batch_size and (description.batch_verified or warmup.rows_independent)
         order = TrialOrder(
-            source=self._source,
+            source=replace(self._source, precision=self._precision),
             reference=self._backend,
             engines=self._others,
             homes={engine: home(engine) for engine in (self._backend, *self._others)},
@@ -189,7 +196,7 @@ class EngineChooser:
         won = decision.engine != self._backend
         self.choice = EngineChoice(
             decision.engine,
-            decision.precision if won else self._source.policy.engines.precision,
+            decision.precision if won else self._precision,
             decision.reason,
             decision.facts(cached=cached, duration_ns=took_ns),
             decision.ratio,
@@ -204,6 +211,13 @@ class EngineChooser:
             "earlier, found" if cached else "by measurement",
             took_ns / SECOND,
         )
+
+
+def _is_tuned(source: ModelSource, engine: str) -> bool:
+    """Whether the operator has said how the reference engine is to execute the model, on which device for instance."""
+    options = getattr(source.policy.engines, engine, None)
+    has_options = options is not None and options != type(options)()
+    return has_options or source.policy.instance_group.kind not in ("auto", "cpu")
 
 
 def _typical(executor: Executor, description: ModelDescription, warmup: Warmup) -> tuple[int, int]:

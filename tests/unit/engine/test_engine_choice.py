@@ -13,9 +13,9 @@ from msgspec.structs import replace as replace_candidate
 
 from guepard.backends import registry
 from guepard.backends.base import ModelSource
-from guepard.core.engine_options import EngineOptions
+from guepard.core.engine_options import EngineOptions, OpenVinoOptions
 from guepard.core.errors import LoadError
-from guepard.core.model_config import ModelDescription, ModelPolicy
+from guepard.core.model_config import InstanceGroup, ModelDescription, ModelPolicy
 from guepard.core.tensor import TensorSpec
 from guepard.engine import engine_choice
 from guepard.engine.engine_choice import EngineChooser
@@ -101,6 +101,33 @@ class TestBeforeAnythingIsLoaded:
         chooser = EngineChooser(source, REFERENCE)
         assert chooser.choice[:3] == (REFERENCE, None, "the reference engine, as no other is installed")
         assert not chooser.is_open
+
+    @pytest.mark.parametrize(("asked", "precision"), [(None, None), ("f32", "f32"), ("bf16", None)])
+    def test_the_reference_has_full_precision_whatever_the_others_are_asked_for(
+        self, source: ModelSource, trials: Trials, asked: Any, precision: str | None
+    ) -> None:
+        trials.outcome = lambda: [LOST]
+        chooser = measured(asking(source, precision=asked))
+        assert trials.orders[0].source.precision == precision
+        assert trials.orders[0].source.policy.engines.precision == asked
+        assert chooser.choice[:2] == (REFERENCE, precision)
+
+    def test_an_operator_who_set_the_options_of_the_reference_wants_it(
+        self, source: ModelSource, trials: Trials, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(registry.ENGINES, "openvino", ("openvino", "faster"))
+        assert EngineChooser(source, "openvino").is_open
+        tuned = asking(source, openvino=OpenVinoOptions(num_streams=3), precision="bf16")
+        chooser = EngineChooser(tuned, "openvino")
+        assert chooser.choice[:3] == ("openvino", "bf16", "the reference engine, whose own options are set")
+        assert not chooser.is_open
+
+    def test_a_model_that_is_to_run_on_a_gpu_is_left_to_the_reference(
+        self, source: ModelSource, trials: Trials
+    ) -> None:
+        kind: dict[str, Any] = {"kind": "gpu"}
+        on_gpu = replace(source, policy=ModelPolicy(instance_group=InstanceGroup(**kind)))
+        assert not EngineChooser(on_gpu, REFERENCE).is_open
 
     def test_with_little_memory_nothing_is_tried(self, source: ModelSource, trials: Trials) -> None:
         chooser = EngineChooser(replace(source, profile="low-memory"), REFERENCE)

@@ -12,7 +12,7 @@ from guepard.engine.engine_trial.decision import Candidate
 
 @dataclass(frozen=True, slots=True)
 class TrialOrder:
-    """Try each of `engines` on the model of `source`, beside `reference`.
+    """Try each of `engines` on the model of `source`, beside `reference`, whose precision is that of `source`.
 
     `homes`: where their backends are, as in the registry. `rows`: how many may share a batch; None: the tensors have no
     batch dimension. `free_size`: of free dimensions. `tried`: what need not be tried again, with precision "" for all

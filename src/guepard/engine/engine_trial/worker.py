@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> None:
         return cast(Backend, getattr(import_module(module), attribute)())
 
     def load(engine: str, precision: Precision | None) -> LoadedModel:
-        source = replace(order.source, precision=precision or order.source.policy.engines.precision, again=True)
+        source = replace(order.source, precision=precision or order.source.precision, again=True)
         return backend(engine).load(source)
 
     def precisions(engine: str) -> Sequence[Precision]:
