@@ -26,8 +26,12 @@ serve: $(SERVE_READY) ## serve the example models on http://127.0.0.1:8000
 	@exec $(BIN)/guepard serve --config examples/guepard.yaml $(ARGS)
 
 .PHONY: test
-test: $(DEV_READY) debian-packages ## run the test suite, long soaks left out
-	@$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
+test: $(DEV_READY) debian-packages ## run the test suite, long soaks and what needs a GPU left out
+	@$(BIN)/python -m pytest -n 2 -m "not slow and not gpu" $(ARGS)
+
+.PHONY: test-gpu
+test-gpu: $(DEV_READY) ## run what needs an NVIDIA GPU, in an environment of its own
+	@timeout 480 $$(scripts/gpu_environment.sh) -m pytest -m gpu -rs tests/gpu $(ARGS)
 
 .PHONY: test-slow
 test-slow: $(DEV_READY) debian-packages ## run the long soaks and loads

@@ -90,6 +90,13 @@ def mlp() -> bytes:
     return build(nodes, [tensor("x", "FP32", ["n", 30])], [tensor("y", "FP32", ["n", 2])], weights)
 
 
+def half_mlp() -> bytes:
+    """y = relu(x w) in FP16. Input `x` [n, 64], output `y` [n, 64]."""
+    weights: dict[str, NDArray[Any]] = {"w": np.random.default_rng(0).normal(size=(64, 64)).astype(np.float16) / 8}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["hidden"]), helper.make_node("Relu", ["hidden"], ["y"])]
+    return build(nodes, [tensor("x", "FP16", ["n", 64])], [tensor("y", "FP16", ["n", 64])], weights)
+
+
 def add(datatype: str = "FP32", dims: Dims = ("n", 4)) -> bytes:
     """y = a + b. With free dimensions, shapes that do not fit one another fail inside the model."""
     node = helper.make_node("Add", ["a", "b"], ["y"])

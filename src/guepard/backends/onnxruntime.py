@@ -1,15 +1,19 @@
-"""ONNX models on ONNX Runtime's CPU provider."""
+"""ONNX models on ONNX Runtime."""
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from guepard.backends.base import ModelSource
+from guepard.backends.base import LoadedModel, ModelSource
 from guepard.backends.onnx_description import describe, model_file
 from guepard.backends.onnx_external_data import check_external_data
 from guepard.backends.onnxruntime_arena import shrink_shared_arena
 from guepard.backends.onnxruntime_errors import load_error
 from guepard.backends.onnxruntime_executor import OnnxRuntimeExecutor, executor_for
+from guepard.backends.onnxruntime_placement import PLACEMENT_KEY, read_placement
+from guepard.backends.onnxruntime_providers import check_precision, plan_providers
 from guepard.backends.onnxruntime_session import session_options
 from guepard.backends.shared_weights import SharedWeights
 from guepard.core.errors import LoadError
@@ -24,9 +28,25 @@ class OnnxRuntimeBackend:
 
     name = "onnxruntime"
 
-    def load(self, source: ModelSource) -> "OnnxRuntimeModel":
+    def load(self, source: ModelSource) -> LoadedModel:
         path = model_file(source.path)
         files = (path, *check_external_data(path))
+        plan, facts = plan_providers(source.policy), dict[str, Any]()
+        if plan.gpus:
+            # Not before a model is for a GPU: it takes time, and most are not.
+            from guepard.backends.onnxruntime_device import OnnxRuntimeDeviceModel, usable_plan
+            from guepard.backends.provider_availability import installed_runtime
+
+            runtime = installed_runtime()
+            plan, facts = usable_plan(plan, source, runtime)
+            if plan.gpus:
+                return OnnxRuntimeDeviceModel(source, files, plan, lambda it: _describe(it, source), runtime, facts)
+        else:
+            check_precision(plan, source.precision, "f32")
+        return self._load_on_cpu(source, files, facts)
+
+    def _load_on_cpu(self, source: ModelSource, files: Sequence[Path], facts: dict[str, Any]) -> "OnnxRuntimeModel":
+        path = files[0]
         cache = source.cache if source.profile == "standard" else None
         weights = SharedWeights(
             source.name,
@@ -37,12 +57,20 @@ class OnnxRuntimeBackend:
         )
         if source.policy.instance_group.execution == "process" and source.policy.instance_group.count != 1:
             weights.share(source.memory_bytes)
+        options = session_options(source.threads, source.profile)
+        reports = source.policy.engines.onnxruntime.report_placement
+        if reports:
+            options.add_session_config_entry(PLACEMENT_KEY, "1")
         try:
-            session = weights.session(session_options(source.threads, source.profile))
+            session = weights.session(options)
         except Exception as error:
             _LOGGER.error("model %s: %s", source.name, error)
             raise load_error(error, path) from None
-        return OnnxRuntimeModel(source, session, _describe(session, source), weights)
+        placement = read_placement(session) if reports else None
+        if placement is not None:
+            facts = facts | {"placement": placement.facts()}
+        description = replace(_describe(session, source), engine_facts=facts)
+        return OnnxRuntimeModel(source, session, description, weights)
 
 
 class OnnxRuntimeModel:

@@ -10,6 +10,7 @@ import onnxruntime as ort
 
 from guepard.backends.base import Inputs, Outputs
 from guepard.backends.onnxruntime_errors import run_error
+from guepard.core.buffers import BufferPool
 from guepard.core.errors import Cancelled, GuepardError, InputError
 from guepard.core.model_config import ModelDescription
 from guepard.core.request import InferenceRequest
@@ -35,7 +36,7 @@ class OnnxRuntimeExecutor:
         "_shapes_are_free",
     )
 
-    buffers = None
+    buffers: BufferPool | None = None
 
     def __init__(self, session: Any, model: str, description: ModelDescription) -> None:
         self._run: Callable[[list[str], dict[str, Any], Any], list[Any]] = session.run

@@ -22,9 +22,59 @@ class Tolerance:
     top1: bool = True
 
 
+Provider = Literal["tensorrt", "cuda", "cpu"]
+"""What ONNX Runtime hands the operators of a model to. All but the last are for a GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class CudaOptions:
+    """Of ONNX Runtime's CUDA provider. `use_tf32` None: unless `precision` is f32.
+
+    `options` are handed on as they are, for what has no name here.
+    """
+
+    arena_extend_strategy: Literal["next_power_of_two", "same_as_requested"] = "next_power_of_two"
+    cudnn_conv_algo_search: Literal["exhaustive", "heuristic", "default"] = "heuristic"
+    use_tf32: bool | None = None
+    enable_cuda_graph: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRtOptions:
+    """Of ONNX Runtime's TensorRT provider. A size of 0 and None leave it to TensorRT.
+
+    Profiles are text, `input:1x3x224x224` with commas between inputs, the batch included; None: worked out from what is
+    known of the model.
+    """
+
+    engine_cache: bool = True
+    timing_cache: bool = True
+    max_workspace_size_bytes: int = 0
+    builder_optimization_level: int | None = None
+    int8: bool = False
+    profile_min_shapes: str | None = None
+    profile_opt_shapes: str | None = None
+    profile_max_shapes: str | None = None
+    enable_cuda_graph: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class OnnxRuntimeOptions:
-    """Of ONNX Runtime."""
+    """Of ONNX Runtime.
+
+    `providers`, the most wanted first; none named: the CPU's, or the CUDA provider for models that are to run on a GPU.
+    Without "cpu" among them nothing may run on the CPU. `allow_fallback`: serve with what is left when one is not
+    there. `device_id` None: as the instance group says, else 0. `report_placement`: also where all runs on the CPU.
+    """
+
+    providers: tuple[Provider, ...] = ()
+    device_id: int | None = None
+    allow_fallback: bool = False
+    report_placement: bool = False
+    cuda: CudaOptions = field(default_factory=CudaOptions)
+    tensorrt: TensorRtOptions = field(default_factory=TensorRtOptions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,15 +22,16 @@ class InstanceGroup:
 
     `wide`: whether a batch that finds a heavy model idle may have all CPUs. For instances in processes of their own:
     `timeout_ns` is how long one may run a batch before it counts as hung, and `memory_limit_bytes` how large it may
-    grow; 0 stands for auto.
+    grow; 0 stands for auto. `gpus`: which of them have `count` instances each, where the model runs on GPUs.
     """
 
     count: int = 0
-    kind: Literal["auto", "cpu"] = "auto"
+    kind: Literal["auto", "cpu", "gpu"] = "auto"
     execution: Execution | Literal["auto"] = "auto"
     timeout_ns: int = 0
     memory_limit_bytes: int = 0
     wide: Literal["auto", "never"] = "auto"
+    gpus: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ class RequestParameter:
 class ModelPolicy:
     """What the operator asked for. `max_batch_size` None: the backend decides; 0: the model takes no batches.
 
-    `request_parameters` are the custom parameters that a request may have; None: any.
+    `request_parameters` are the custom parameters that a request may have; None: any. `gpu_memory_limit_bytes`: what
+    all instances of the model together may take of each GPU; 0: no bound.
     """
 
     max_batch_size: int | None = None
@@ -78,6 +80,7 @@ class ModelPolicy:
     padding: PaddingRules | None = None
     engines: EngineOptions = field(default_factory=EngineOptions)
     hooks: Hooks = field(default_factory=Hooks)
+    gpu_memory_limit_bytes: int = 0
 
     @property
     def names_batches(self) -> bool:
@@ -95,7 +98,7 @@ class ModelDescription:
     `batch_verified` False: the first dimension is free in every tensor, but that rows are independent of their
     neighbours is still to be shown at warm-up.
     `engine` is what executes it and `precision` what it computes in, where it is an engine's to say; `engine_facts`
-    are what else there is to tell of that: plain data, shown as it is.
+    are what else there is to tell of that: plain data, shown as it is. `gpus`: where it runs, if not on the CPU.
     """
 
     platform: str
@@ -111,6 +114,7 @@ class ModelDescription:
     engine: str = ""
     precision: str = ""
     engine_facts: Mapping[str, Any] = field(default_factory=dict)
+    gpus: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,7 @@ class ModelConfig:
     model_inputs: tuple[TensorSpec, ...] | None = None
     preprocess: tuple[str, ...] = ()
     postprocess: tuple[str, ...] = ()
+    gpus: tuple[int, ...] = ()
 
     @property
     def batch_inputs(self) -> tuple[TensorSpec, ...]:

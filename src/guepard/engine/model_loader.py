@@ -18,6 +18,7 @@ from guepard.engine.execution_choice import ExecutionChoice, choose_execution
 from guepard.engine.model_hooks import ModelHooks
 from guepard.engine.model_padding import apply_padding
 from guepard.engine.model_repository import ModelDefinition
+from guepard.engine.pinned_buffers import pin_buffers
 from guepard.engine.processes.model import ProcessModel
 from guepard.engine.resources import Resources
 from guepard.engine.warmup import Warmup, warm_up
@@ -157,6 +158,7 @@ class _Loading:
             warmup = hooks.warmed(first, warmup)
         padding = apply_padding(self._definition.name, hooks.around(first), hooks.description, policy, warmup)
         count = group.count or _instance_count(choice.execution, description, resources)
+        count *= max(1, len(description.gpus))
         wide = choose_wide(group, resources, model, description, choice.execution, count, warmup)
         if wide.narrow is not None:
             first.close()
@@ -165,6 +167,7 @@ class _Loading:
         executors = [first]
         for _ in range(count - 1):
             executor = model.executor()
+            pin_buffers(executor)
             warm_up(self._definition.name, executor, description, 1)
             executors.append(executor)
         config = ModelConfig(
@@ -198,6 +201,7 @@ class _Loading:
             model_inputs=description.inputs if hooks.before else None,
             preprocess=hooks.before.names if hooks.before else (),
             postprocess=hooks.after.names if hooks.after else (),
+            gpus=description.gpus,
         )
         return LoadedVersion(
             config,
@@ -217,7 +221,7 @@ class _Loading:
 
     def _takes_turns(self, config: ModelConfig, warmup: Warmup) -> bool:
         """Whether its executions wait for CPUs that those of other models have."""
-        if config.execution != "thread" or config.backend == "python":
+        if config.execution != "thread" or config.backend == "python" or config.gpus:
             return False
         is_long = warmup.timing is None or warmup.timing.one >= _LONG_NS
         # An operator who wants more instances than CPUs wants them to run at once.
@@ -266,7 +270,9 @@ class _Loading:
             self._model = model = backend.load(source)
         description = model.description
         _check_outputs(description)
+        _check_gpus(self._policy, description)
         first = model.executor()
+        pin_buffers(first)
         warmup = warm_up(definition.name, first, description, description.max_batch_size)
         if description.max_batch_size and not description.batch_verified and not warmup.rows_independent:
             description = _without_batches(description)
@@ -293,6 +299,19 @@ def _check_outputs(description: ModelDescription) -> None:
         raise LoadError("the model has no outputs, so there is nothing to answer")
     if len(set(names)) < len(names):
         raise LoadError(f"two outputs of the model have one name: {', '.join(names)}; give each its own")
+
+
+def _check_gpus(policy: ModelPolicy, description: ModelDescription) -> None:
+    group, gpus = policy.instance_group, description.gpus
+    if group.kind == "gpu" and not gpus and "fallback" not in description.engine_facts:
+        raise LoadError(
+            f"instance_group.kind is gpu, and the {description.backend} backend places no models there; leave it out"
+        )
+    if len(gpus) > 1 and group.execution == "process":
+        raise LoadError(
+            "instance_group.gpus names several GPUs, and a process does not know which of them is its own; write "
+            "execution: thread, or one model for each GPU"
+        )
 
 
 def _batch_target(policy: ModelPolicy, description: ModelDescription, warmup: Warmup) -> int:
@@ -323,6 +342,8 @@ def _threads(count: int, resources: Resources) -> int:
 
 
 def _instance_count(execution: Execution, description: ModelDescription, resources: Resources) -> int:
-    """One, or for engines that run beside Python as many as there are CPUs: each takes one thread."""
+    """One, also for a GPU; or for engines that run beside Python as many as there are CPUs: each takes one thread."""
+    if description.gpus:
+        return 1
     takes_all = execution != "inline" and description.releases_gil and resources.profile == "standard"
     return resources.cpus if takes_all else 1

@@ -53,7 +53,7 @@ def choose_wide(
     """`warmup` is that of a narrow executor. Cost: most of a second for a heavy model, and its weights made ready."""
     if execution != "thread" or not description.releases_gil or description.decoupled or warmup.timing is None:
         return WideChoice(None, 0, "")
-    if resources.profile != "standard" or resources.cpus < 2 or instances < 2:
+    if description.gpus or resources.profile != "standard" or resources.cpus < 2 or instances < 2:
         return WideChoice(None, 0, "")
     if group.wide == "never":
         return WideChoice(None, 0, "instance_group.wide is never")

@@ -55,7 +55,13 @@ def model_config(config: ModelConfig) -> dict[str, Any]:
         "input": [_tensor_config(spec) | {"optional": spec.optional} for spec in config.inputs],
         "output": [_tensor_config(spec) for spec in config.outputs],
         "instance_group": [
-            {"name": config.name, "count": config.instance_count, "kind": "KIND_CPU", "execution": config.execution}
+            {
+                "name": config.name,
+                "count": config.instance_count // max(1, len(config.gpus)),
+                "kind": "KIND_GPU" if config.gpus else "KIND_CPU",
+                "gpus": list(config.gpus),
+                "execution": config.execution,
+            }
         ],
         "parameters": {key: {"string_value": str(value)} for key, value in config.parameters.items()},
         "model_transaction_policy": {"decoupled": config.decoupled},

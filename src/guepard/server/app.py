@@ -258,6 +258,7 @@ def _expose(registry: MetricsRegistry, served: ServedModel, serving: bool) -> No
         engine=served.config.engine,
         precision=served.config.precision,
         engine_ratio=served.config.engine_ratio,
+        fallback="fallback" in served.config.engine_facts,
     )
     registry.add_model(name, version, served.statistics, gauges)
 

@@ -18,6 +18,7 @@ from guepard.settings.markers import (
     Spellings,
     Steps,
 )
+from guepard.settings.onnxruntime_options import OnnxRuntimeSettings
 from guepard.settings.openvino_options import OpenVinoSettings
 from guepard.settings.pytorch_options import PyTorchSettings
 from guepard.settings.request_parameters import RequestParameterSettings
@@ -30,6 +31,7 @@ NAME_RULE = "a name has 1 to 128 letters, digits, '_', '.' or '-', and starts wi
 
 Count = Annotated[int, Meta(ge=1)]
 InstanceCount = Annotated[int, Meta(ge=1, le=1_024)]  # more are a slip, and would take minutes to load
+GpuNumber = Annotated[int, Meta(ge=0, le=1_023)]
 BucketLength = Annotated[int, Meta(ge=1, le=2**24)]  # every request beyond the bucket before is padded to it
 TokenCount = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Bound = Annotated[int, Meta(ge=0)]
@@ -73,11 +75,16 @@ class InstanceGroupSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fi
         Meta(description="Executions that may run at once; auto follows from the CPUs and the backend."),
     ] = "auto"
     kind: Annotated[
-        Literal["auto", "cpu"],
-        Meta(description="Where the model runs. KIND_CPU and KIND_AUTO are read too."),
-        Spellings({"KIND_AUTO": "auto", "KIND_CPU": "cpu"}),
-        Note("this version runs models on the CPU"),
+        Literal["auto", "cpu", "gpu"],
+        Meta(
+            description="Where the model runs; auto is the CPU, unless `onnxruntime.providers` says otherwise. "
+            "KIND_CPU, KIND_GPU and KIND_AUTO are read too."
+        ),
+        Spellings({"KIND_AUTO": "auto", "KIND_CPU": "cpu", "KIND_GPU": "gpu"}),
     ] = "auto"
+    gpus: Annotated[
+        tuple[GpuNumber, ...], Meta(description="GPUs of a model that runs on GPUs; each has `count` instances.")
+    ] = ()
     execution: Annotated[
         Literal["auto", "inline", "thread", "process"],
         Meta(
@@ -214,6 +221,18 @@ class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
     ] = ToleranceSettings()
     openvino: Annotated[OpenVinoSettings, Meta(description="How OpenVINO executes it.")] = OpenVinoSettings()
     pytorch: Annotated[PyTorchSettings, Meta(description="How PyTorch loads and executes it.")] = PyTorchSettings()
+    onnxruntime: Annotated[OnnxRuntimeSettings, Meta(description="How ONNX Runtime executes the model.")] = (
+        OnnxRuntimeSettings()
+    )
+    gpu_memory_limit: Annotated[
+        ByteSize | None,
+        Meta(
+            description="Memory that all instances of the model together may take of each GPU, of what their engine "
+            "allocates for tensors and weights."
+        ),
+        Positive(),
+        DefaultText("no bound"),
+    ] = None
     max_batch_size: Annotated[
         Bound | None,
         Meta(description="Rows of one execution; 0 for a model without a batch dimension; unset is decided at load."),

@@ -14,6 +14,7 @@ from guepard.core.model_config import (
 from guepard.core.padding import PaddingRules
 from guepard.core.tensor import TensorSpec
 from guepard.settings.model_options import ModelSettings, TensorSettings
+from guepard.settings.onnxruntime_options import to_onnxruntime_options
 from guepard.settings.options import Settings
 
 
@@ -30,6 +31,7 @@ def to_policy(model: ModelSettings) -> ModelPolicy:
             int(group.instance_timeout or 0),
             int(group.memory_limit or 0),
             group.wide,
+            group.gpus,
         ),
         dynamic_batching=DynamicBatching(
             int(batching.max_queue_delay), batching.preferred_batch_size, batching.max_queue_size
@@ -45,6 +47,7 @@ def to_policy(model: ModelSettings) -> ModelPolicy:
         padding=None if padding is None else PaddingRules(**structs.asdict(padding)),
         engines=_engines(model),
         hooks=Hooks(model.preprocess, model.postprocess),
+        gpu_memory_limit_bytes=int(model.gpu_memory_limit or 0),
     )
 
 
@@ -67,6 +70,7 @@ def _engines(model: ModelSettings) -> EngineOptions:
             compile_mode=model.pytorch.compile_mode,
             compile_timeout_ns=int(model.pytorch.compile_timeout),
         ),
+        onnxruntime=to_onnxruntime_options(model.onnxruntime),
     )
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from guepard.core.errors import ConfigurationError
 from guepard.settings.model_location import repository_models
-from guepard.settings.model_options import InstanceGroupSettings, ModelSettings, TimeoutSettings
+from guepard.settings.model_options import InstanceGroupSettings, ModelOptions, ModelSettings, TimeoutSettings
+from guepard.settings.onnxruntime_options import enforce_onnxruntime
 from guepard.settings.options import ServerSettings, Settings
 
 
@@ -23,6 +24,7 @@ def is_loopback(host: str) -> bool:
 def enforce(settings: Settings, labels: Sequence[str]) -> None:
     """Raise ConfigurationError unless the options fit together; `labels` says where each model was named."""
     _enforce_server(settings.server)
+    _enforce_gpus(settings.defaults, "defaults")
     for model, label in zip(settings.models, labels, strict=True):
         _enforce_model(model, label)
     _enforce_unique_names(settings, labels)
@@ -66,11 +68,17 @@ def _enforce_model(model: ModelSettings, label: str) -> None:
         raise ConfigurationError(
             f"{label}.timeout.default: {model.timeout.default} is above timeout.max, {model.timeout.max}"
         )
+    _enforce_gpus(model, label)
     largest = max(model.dynamic_batching.preferred_batch_size, default=0)
     if model.max_batch_size is not None and largest > model.max_batch_size:
         raise ConfigurationError(
             f"{label}.dynamic_batching.preferred_batch_size: {largest} is above max_batch_size, {model.max_batch_size}"
         )
+
+
+def _enforce_gpus(model: ModelOptions, label: str) -> None:
+    group = model.instance_group
+    enforce_onnxruntime(model.onnxruntime, group.kind, group.gpus, label)
 
 
 def _enforce_unique_names(settings: Settings, labels: Sequence[str]) -> None:

@@ -209,6 +209,12 @@ def _model_gauges(models: Sequence[ModelSample]) -> Iterator[Metric]:
         (((m.name, m.version), m.engine_ratio) for m in models if m.engine_ratio),
     )
     yield _gauge(
+        "guepard_model_provider_fallback",
+        "1 if the model runs without an execution provider that was asked for, else 0",
+        _MODEL,
+        (((m.name, m.version), m.fallback) for m in models),
+    )
+    yield _gauge(
         "guepard_instance_memory_bytes",
         "Memory that the process of an instance has of its own, mapped files left out",
         (*_MODEL, "instance"),

@@ -22,7 +22,8 @@ class ModelGauges:
 
     `losses`: how many processes of its instances were lost, by why; `process_memory`: bytes of each that runs, as far
     as they are its own. `engine` executes the model in `precision`; "": the model is its own engine. `engine_ratio` is
-    how many times as fast as the reference engine it was, as measured at load; 0.0: not measured.
+    how many times as fast as the reference engine it was, as measured at load; 0.0: not measured. `fallback`: it
+    runs without an execution provider that was asked for.
     """
 
     queue_depth: Callable[[], int]
@@ -34,6 +35,7 @@ class ModelGauges:
     engine: str = ""
     precision: str = ""
     engine_ratio: float = 0.0
+    fallback: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class ModelSample(NamedTuple):
     engine: str
     precision: str
     engine_ratio: float
+    fallback: bool
 
 
 class CallSample(NamedTuple):
@@ -152,6 +155,7 @@ class MetricsRegistry:
                     gauges.engine,
                     gauges.precision,
                     gauges.engine_ratio,
+                    gauges.fallback,
                 )
                 for (name, version), (statistics, gauges) in self._models.items()
             ),

@@ -32,8 +32,10 @@ def load(tmp_path: Path) -> Iterator[Load]:
 
     def load(model: bytes, **policy: Any) -> OnnxRuntimeModel:
         path = write_model(tmp_path, model)
-        models.append(OnnxRuntimeBackend().load(ModelSource("m", "1", path, ModelPolicy(**policy))))
-        return models[-1]
+        loaded = OnnxRuntimeBackend().load(ModelSource("m", "1", path, ModelPolicy(**policy)))
+        assert isinstance(loaded, OnnxRuntimeModel)
+        models.append(loaded)
+        return loaded
 
     yield load
     for model in models:

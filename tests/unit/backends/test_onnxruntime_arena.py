@@ -26,7 +26,9 @@ BURST = np.zeros((64, 1), np.float32)  # 64 rows take 256 MiB twice
 
 def load(folder: Path, profile: Profile = "standard") -> OnnxRuntimeModel:
     path = write_model(folder / "bulky.onnx", onnx_models.bulky())
-    return OnnxRuntimeBackend().load(ModelSource("m", "1", path, ModelPolicy(), profile=profile))
+    model = OnnxRuntimeBackend().load(ModelSource("m", "1", path, ModelPolicy(), profile=profile))
+    assert isinstance(model, OnnxRuntimeModel)
+    return model
 
 
 @pytest.fixture

@@ -245,7 +245,9 @@ class TestBackend:
             "cpus": 2,
             "memory_bytes": PLENTY,
         } | fields
-        return OnnxRuntimeBackend().load(ModelSource("m", "1", bench.model, **settings))
+        model = OnnxRuntimeBackend().load(ModelSource("m", "1", bench.model, **settings))
+        assert isinstance(model, OnnxRuntimeModel)
+        return model
 
     def test_processes_share_from_the_first_on(self, bench: Bench) -> None:
         model = self.load(bench, policy=IN_PROCESSES)

@@ -1,10 +1,15 @@
 """From a definition to a version that has proved itself, or to a reason why not."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from onnx import helper
 
+from guepard.backends.base import LoadedModel, ModelSource
+from guepard.backends.onnxruntime import OnnxRuntimeBackend
+from guepard.backends.onnxruntime_device_executor import DeviceExecutor
 from guepard.core.engine_options import EngineOptions
 from guepard.core.errors import LoadError
 from guepard.core.model_config import InstanceGroup, ModelPolicy
@@ -12,6 +17,8 @@ from guepard.core.tensor import TensorSpec
 from guepard.engine.model_loader import LoadedVersion, load_version
 from guepard.engine.model_repository import ModelDefinition
 from guepard.engine.resources import Resources
+from guepard.memory.pinned_arena import PinnedArena
+from guepard.protocols.oip_metadata import model_config
 from tests.services import onnx_models
 from tests.services.onnx_models import tensor
 
@@ -55,6 +62,84 @@ def load_on_threads(folder: Path, model: bytes, count: int, resources: Resources
     group, engines = InstanceGroup(count, execution="thread"), EngineOptions(engine="onnxruntime")
     policy = ModelPolicy(max_batch_size=0, instance_group=group, engines=engines)
     return load_version(ModelDefinition("m", path, policy), "1", path, resources)
+
+
+class Pinning:
+    def pin(self, address: int, size_bytes: int) -> None: ...
+
+    def unpin(self, address: int) -> None: ...
+
+
+class OnGpus:
+    """A backend whose models are said to be on GPUs, with executors that could make use of pinned memory."""
+
+    name = "onnxruntime"
+
+    def __init__(self, *gpus: int) -> None:
+        self.gpus = gpus
+        self.made: list[Any] = []
+
+    def load(self, source: ModelSource) -> LoadedModel:
+        model: Any = OnnxRuntimeBackend().load(replace(source, policy=ModelPolicy()))
+        model.description = replace(model.description, gpus=self.gpus)
+        make = model.executor
+
+        def executor() -> DeviceExecutor:
+            plain = make()
+            session = plain._run.__self__
+            self.made.append(DeviceExecutor(session, "m", model.description, Pinning()))  # type: ignore[arg-type]
+            return self.made[-1]  # type: ignore[no-any-return]
+
+        model.executor = executor
+        return model  # type: ignore[no-any-return]
+
+
+class TestOnGpus:
+    def load(self, folder: Path, backend: OnGpus, group: InstanceGroup, patch: pytest.MonkeyPatch) -> LoadedVersion:
+        patch.setattr("guepard.engine.model_loader.get_backend", lambda *_: backend)
+        path = onnx_models.write_model(folder / "m.onnx", onnx_models.slow(steps=8))
+        definition = ModelDefinition("m", path, ModelPolicy(instance_group=group))
+        return load_version(definition, "1", path, Resources(4, 2**30))
+
+    def test_one_instance_for_each_and_no_turns_for_its_cpus(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        loaded = self.load(tmp_path, OnGpus(0, 3), InstanceGroup(kind="gpu", gpus=(0, 3)), monkeypatch)
+        assert (loaded.config.gpus, loaded.config.instance_count, loaded.cpus) == ((0, 3), 2, 0)
+        assert (loaded.wide, loaded.config.wide_reason) == (None, "")
+        (group,) = model_config(loaded.config)["instance_group"]
+        assert (group["kind"], group["gpus"], group["count"]) == ("KIND_GPU", [0, 3], 1)
+
+    def test_as_many_as_are_asked_for_on_each(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        loaded = self.load(tmp_path, OnGpus(0, 1), InstanceGroup(3, "gpu", gpus=(0, 1)), monkeypatch)
+        assert len(loaded.executors) == 6
+        assert model_config(loaded.config)["instance_group"][0]["count"] == 3
+
+    def test_inputs_are_gathered_in_pinned_memory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        backend = OnGpus(0)
+        self.load(tmp_path, backend, InstanceGroup(2, "gpu"), monkeypatch)
+        pools = {id(executor.buffers) for executor in backend.made}
+        assert len(pools) == 2
+        assert all(isinstance(executor.buffers.arena, PinnedArena) for executor in backend.made)
+
+    def test_a_backend_that_places_nothing_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(LoadError, match=r"kind is gpu, and the onnxruntime backend places no models there"):
+            self.load(tmp_path, OnGpus(), InstanceGroup(kind="gpu"), monkeypatch)
+
+    def test_several_gpus_and_processes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from guepard.engine.model_loader import _check_gpus
+
+        backend = OnGpus(0, 1)
+        path = onnx_models.write_model(tmp_path / "m.onnx", onnx_models.double())
+        policy = ModelPolicy(instance_group=InstanceGroup(execution="process", kind="gpu", gpus=(0, 1)))
+        description = backend.load(ModelSource("m", "1", path, policy)).description
+        with pytest.raises(LoadError, match="a process does not know which of them is its own"):
+            _check_gpus(policy, description)
+
+
+def test_on_the_cpu_the_kind_says_so(tmp_path: Path) -> None:
+    (group,) = model_config(load_onnx(tmp_path, onnx_models.double()).config)["instance_group"]
+    assert (group["kind"], group["gpus"]) == ("KIND_CPU", [])
 
 
 class TestLowMemory:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from guepard.core.datatypes import DATATYPES
+from guepard.core.engine_options import CudaOptions, OnnxRuntimeOptions, TensorRtOptions
 from guepard.core.model_config import DynamicBatching, InstanceGroup, ModelPolicy, TimeoutPolicy
 from guepard.settings.model_options import Datatype, ModelSettings
 from guepard.settings.policy import repository_model, to_policy, to_tensor_specs
@@ -107,6 +108,52 @@ def test_a_model_in_the_engines_words(tmp_path: Path) -> None:
     assert to_policy(echo).parameters == {"anything": [1, {"goes": True}]}
     (spec,) = to_tensor_specs(echo.inputs)
     assert (spec.name, spec.datatype.name, spec.dims) == ("x", "BYTES", (-1, 4))
+
+
+def test_a_model_on_a_gpu_in_the_engines_words(tmp_path: Path) -> None:
+    text = """
+models:
+  - name: resnet
+    path: m.onnx
+    instance_group: [{count: 2, kind: KIND_GPU, gpus: [1]}]
+    gpu_memory_limit: 2GiB
+    onnxruntime:
+      providers: [TensorrtExecutionProvider, cuda, CPUExecutionProvider]
+      allow_fallback: true
+      report_placement: true
+      device_id: 1
+      cuda:
+        arena_extend_strategy: kSameAsRequested
+        cudnn_conv_algo_search: EXHAUSTIVE
+        use_tf32: false
+        options: {prefer_nhwc: "1"}
+      tensorrt:
+        engine_cache: false
+        timing_cache: false
+        max_workspace_size: 1GiB
+        builder_optimization_level: 5
+        int8: true
+        profile_min_shapes: x:1x3
+        profile_opt_shapes: x:4x3
+        profile_max_shapes: x:8x3
+        enable_cuda_graph: true
+        options: {trt_sparsity_enable: "True"}
+"""
+    jsonschema.validate(yaml.safe_load(text), settings_schema())
+    (model,) = settings_from(tmp_path, text).models
+    policy = to_policy(model)
+    assert policy.instance_group == InstanceGroup(2, "gpu", gpus=(1,))
+    assert policy.gpu_memory_limit_bytes == 2 << 30
+    assert policy.engines.onnxruntime == OnnxRuntimeOptions(
+        providers=("tensorrt", "cuda", "cpu"),
+        device_id=1,
+        allow_fallback=True,
+        report_placement=True,
+        cuda=CudaOptions("same_as_requested", "exhaustive", False, False, {"prefer_nhwc": "1"}),
+        tensorrt=TensorRtOptions(
+            False, False, 1 << 30, 5, True, "x:1x3", "x:4x3", "x:8x3", True, {"trt_sparsity_enable": "True"}
+        ),
+    )
 
 
 def test_the_defaults_are_the_engines_own() -> None:

@@ -69,7 +69,35 @@ SEEN_BY_THE_SCHEMA = [
         "models: [{name: m, path: m.onnx, instance_group: {count: 100000}}]",
         ["instance_group.count", "from 1 to 1024 or auto", "got 100000"],
     ),
-    ("models: [{name: m, path: m.onnx, instance_group: [{kind: KIND_GPU}]}]", ["instance_group[0].kind", "on the CPU"]),
+    (
+        "models: [{name: m, path: m.onnx, instance_group: [{kind: KIND_MODEL}]}]",
+        ["instance_group[0].kind", "auto, cpu, gpu"],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, instance_group: {kind: gpu, gpus: [-1]}}]",
+        ["instance_group.gpus[0]", "from 0 to 1023"],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, onnxruntime: {providers: [rocm]}}]",
+        ["onnxruntime.providers[0]", "tensorrt, cuda, cpu", '"rocm"'],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, onnxruntime: {cuda: {options: {prefer_nhwc: 1}}}}]",
+        ["onnxruntime.cuda.options.prefer_nhwc", "expected text", 'put it in quotes: "1"'],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, onnxruntime: {cuda: {options: {gpu_mem_limit: '1'}}}}]",
+        ["onnxruntime.cuda.options.gpu_mem_limit", "an option of its own"],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, onnxruntime: {tensorrt: {options: {trt_dla_enable: 'True'}}}}]",
+        ["onnxruntime.tensorrt.options.trt_dla_enable", "an option of its own"],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, onnxruntime: {tensorrt: {builder_optimization_level: 6}}}]",
+        ["builder_optimization_level", "from 0 to 5"],
+    ),
+    ("models: [{name: m, path: m.onnx, gpu_memory_limit: 0}]", ["gpu_memory_limit", "a size above 0"]),
     (
         "models: [{name: m, path: m.onnx, instance_group: {execution: fiber}}]",
         ["auto, inline, thread, process"],
@@ -136,6 +164,40 @@ BEYOND_THE_SCHEMA = [
     (
         "models: [{name: m, path: a.onnx}, {name: m, path: b.onnx}]",
         ["models[1]", "m is taken by", "models[0]", "rename"],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, onnxruntime: {providers: [cuda, CUDAExecutionProvider]}}]",
+        ["models[0].onnxruntime.providers: cuda, cuda names one twice"],
+    ),
+    ("defaults: {onnxruntime: {providers: [cpu, cuda]}}", ["defaults.onnxruntime.providers: cpu", "write it last"]),
+    (
+        "models: [{name: m, path: m.onnx, instance_group: {kind: cpu}, onnxruntime: {providers: [cuda]}}]",
+        ["models[0].instance_group.kind: is cpu", "names cuda"],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, instance_group: {kind: gpu}, onnxruntime: {providers: [cpu]}}]",
+        ["models[0].onnxruntime.providers: names cpu alone", "write [cuda, cpu]"],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, instance_group: {kind: gpu, gpus: [1, 1]}}]",
+        ["models[0].instance_group.gpus: names a GPU twice"],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, instance_group: {gpus: [1]}}]",
+        ["models[0].instance_group.gpus: nothing asks for a GPU"],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, instance_group: {kind: gpu, gpus: [1]}, onnxruntime: {device_id: 0}}]",
+        ["models[0].onnxruntime.device_id: is 0", "write one of them"],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, onnxruntime: {tensorrt: {enable_cuda_graph: true}}}]",
+        ["models[0].onnxruntime.tensorrt.enable_cuda_graph", "not among the providers"],
+    ),
+    (
+        "models: [{name: m, path: m.onnx, onnxruntime: "
+        "{providers: [tensorrt, cuda], cuda: {enable_cuda_graph: true}}}]",
+        ["models[0].onnxruntime.cuda.enable_cuda_graph", "write it under tensorrt"],
     ),
     ("model_repository: [nowhere]", ["nowhere: no such file or folder"]),
     (

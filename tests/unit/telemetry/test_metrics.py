@@ -50,6 +50,7 @@ def add_model(registry: MetricsRegistry, name: str = "m", version: str = "1") ->
         engine="openvino",
         precision="bf16",
         engine_ratio=3.5,
+        fallback=True,
     )
     registry.add_model(name, version, statistics, gauges)
     return statistics
