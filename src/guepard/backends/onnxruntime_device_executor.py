@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime as ort
+from onnxruntime.capi.onnxruntime_pybind11_state import OrtValue
 
 from guepard.backends.base import Inputs, Outputs
 from guepard.backends.capture_gate import GATE
@@ -26,7 +27,9 @@ from guepard.core.tensor import Array, TensorSpec
 
 _LOGGER = logging.getLogger("guepard.backends.onnxruntime")
 _UNWANTED = "the execution was ended, as nobody waited for it any more"
-_from_numpy = ort.OrtValue.ortvalue_from_numpy
+# Values and bindings are ONNX Runtime's own. What its Python layer puts around them takes longer than they do.
+_CPU = ort.OrtDevice.make("cpu", 0)._get_c_device()
+_from_numpy = OrtValue.ortvalue_from_numpy
 
 
 def can_bind(description: ModelDescription) -> bool:
@@ -47,8 +50,8 @@ class DeviceExecutor(OnnxRuntimeExecutor):
         super().__init__(session, model, description)
         self.buffers = None
         self.host_memory = host_memory
-        self._binding = session.io_binding()
-        self._run_bound = session.run_with_iobinding
+        self._binding = session.io_binding()._iobinding
+        self._run_bound = session._sess.run_with_iobinding
         self._preallocates = True
         self._shapes = [declared_shape(spec, self._batched) for spec in description.outputs]
 
@@ -68,19 +71,19 @@ class DeviceExecutor(OnnxRuntimeExecutor):
         made: list[Array | None] = []
         try:
             for name, array in zip(self._input_names, arrays, strict=True):
-                binding.bind_ortvalue_input(name, _from_numpy(array))
+                binding.bind_ortvalue_input(name, _from_numpy(array, _CPU))
             rows = len(arrays[0]) if self._batched else 0
             for spec, shape in zip(self._outputs, self._shapes, strict=True):
                 if shape is None or not self._preallocates:
                     made.append(None)
-                    binding.bind_output(spec.name)
+                    binding.bind_output(spec.name, _CPU)
                     continue
                 array = np.empty((rows, *shape) if self._batched else shape, spec.datatype.dtype)
                 made.append(array)
-                binding.bind_ortvalue_output(spec.name, _from_numpy(array))
+                binding.bind_ortvalue_output(spec.name, _from_numpy(array, _CPU))
             self._run_bound(binding, options)
-            values = binding.get_outputs()
-            return [value.numpy() if array is None else array for array, value in zip(made, values, strict=True)]
+            values = binding.get_outputs()  # by index: to iterate takes 40 µs
+            return [values[place].numpy() if array is None else array for place, array in enumerate(made)]
         except Exception:
             if options.terminate:
                 raise Cancelled(_UNWANTED) from None

@@ -197,7 +197,7 @@ class GraphExecutor(DeviceExecutor):
             else:
                 staged[: len(array)] = array  # the rest are rows of before, whose answers nobody gets
                 value.update_inplace(staged)
-        self._run_bound(graph.binding, graph.options)
+        self._run_bound(graph.binding._iobinding, graph.options)
         found = [value.numpy() for value in graph.outputs]
         if self._device == "cpu":  # there the arrays are views
             found = [array.copy() for array in found]

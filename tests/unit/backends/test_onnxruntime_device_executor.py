@@ -152,6 +152,10 @@ class TestFailures:
 
     def test_a_failure_of_the_model(self) -> None:
         class Failing:
+            @property
+            def _sess(self) -> Any:
+                return self
+
             def io_binding(self) -> Any:
                 return session_of(onnx_models.double()).io_binding()
 
@@ -194,6 +198,10 @@ def test_a_file_is_served_the_same(tmp_path: Path) -> None:
 def test_what_ends_while_it_runs_is_cancelled(caplog: pytest.LogCaptureFixture) -> None:
     class Ended:
         """A session whose run is told to end, as from another thread."""
+
+        @property
+        def _sess(self) -> Any:
+            return self
 
         def io_binding(self) -> Any:
             return session_of(onnx_models.double()).io_binding()

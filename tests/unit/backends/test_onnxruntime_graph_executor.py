@@ -46,6 +46,7 @@ class Session:
         options.log_severity_level = 4
         self.real = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         self.io_binding = self.real.io_binding
+        self._sess = self
         self.graphs: list[str] = []
         self.fails = False
 
@@ -57,7 +58,7 @@ class Session:
         self.graphs.append(options.get_run_config_entry("gpu_graph_id"))
         if self.fails:
             raise RuntimeError("CUDA failure 900: operation not permitted when stream is capturing")
-        self.real.run_with_iobinding(binding, options)
+        self.real._sess.run_with_iobinding(binding, options)
 
 
 def executor_of(session: Session, description: ModelDescription) -> GraphExecutor:
