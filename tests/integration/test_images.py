@@ -155,9 +155,8 @@ def test_over_grpc(server: RunningServer) -> None:
         assert b"cyan" in answer.raw_output_contents[2]
 
 
-@pytest.mark.parametrize("execution", ["inline", "thread", "process"])
-def test_in_a_program(folder: Path, steps: dict[str, Any], execution: str) -> None:
-    with guepard.load(folder / "models" / "resnet", instance_group={"execution": execution}, **steps) as model:
+def test_in_a_program(folder: Path, steps: dict[str, Any]) -> None:
+    with guepard.load(folder / "models" / "resnet", **steps) as model:
 
         async def ask() -> list[Any]:
             return await asyncio.gather(*[model.infer_async({"image": [photo(colour)]}) for colour in COLOURS])
