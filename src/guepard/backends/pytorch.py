@@ -87,8 +87,11 @@ class PyTorchModel:
         return self._executor(self._source.threads)
 
     def wide_executor(self) -> PyTorchExecutor | None:
-        """The same weights with all threads: they are in memory once."""
-        return self._executor(self._source.cpus) if self._source.cpus > self._source.threads else None
+        """The same weights with all threads: they are in memory once. None where it was compiled for fewer."""
+        source = self._source
+        if source.cpus <= source.threads or source.policy.engines.pytorch.compile:
+            return None
+        return self._executor(source.cpus)
 
     def trim(self) -> None:
         """Nothing is held back: PyTorch allocates from the heap, which the server trims."""

@@ -1,5 +1,7 @@
 """Models of PyTorch: what loads, what is refused, what comes out."""
 
+import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -328,3 +330,132 @@ def test_how_long_python_holds_the_interpreter_is_measured(tmp_path: Path) -> No
     script = load(save_script(tmp_path / "model.pt"), inputs=X)
     assert warm_up("net", exported.executor(), exported.description, 8).hold is not None
     assert warm_up("net", script.executor(), script.description, 8).hold is None
+
+
+@pytest.mark.parametrize("save", [save_script, save_exported])
+def test_bf16_is_computed_in_and_does_not_show_in_the_outputs(
+    tmp_path: Path, save: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
+    model = load(save(tmp_path / "model.pt"), inputs=X if save is save_script else (), precision="bf16")
+    (found,) = run(model, ONES + 2**-10)  # more digits than BF16 has
+    assert model.description.precision == "bf16"
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, EXPECTED)
+
+
+def test_precisions_that_do_not_pay_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save_exported(tmp_path / "model.pt2")
+    with pytest.raises(LoadError, match="precision: f16 is slower than f32"):
+        load(path, precision="f16")
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    with pytest.raises(LoadError, match="precision: bf16 needs a CPU with instructions for it"):
+        load(path, precision="bf16")
+
+
+def test_compiling_needs_a_form_and_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(LoadError, match="TorchScript cannot be compiled"):
+        load(save_script(tmp_path / "model.pt"), inputs=X, compile=True)
+    monkeypatch.setenv("CXX", "no-such-compiler -O2")
+    with pytest.raises(LoadError, match=r"needs a C\+\+ compiler \(no-such-compiler\)"):
+        load(save_exported(tmp_path / "model.pt2"), compile=True)
+
+
+class _Compiler:
+    """Stands in for torch.compile, which takes most of a minute: `wrap` makes what it would have made."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, wrap: Any) -> None:
+        self.modes: list[str] = []
+        self.stances: list[str] = []
+        self._wrap = wrap
+        monkeypatch.setenv("CXX", "true")
+        monkeypatch.setattr(torch, "compile", self._compile)
+        monkeypatch.setattr(torch.compiler, "set_stance", self.stances.append)
+
+    def _compile(self, call: Any, *, mode: str) -> Any:
+        self.modes.append(mode)
+        return self._wrap(call)
+
+
+def test_it_compiles_for_one_row_and_for_more_and_never_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[int] = []
+
+    def counting(call: Any) -> Any:
+        def counted(tensors: Any) -> Any:
+            rows.append(len(tensors[0]))
+            return call(tensors)
+
+        return counted
+
+    compiler = _Compiler(monkeypatch, counting)
+    model = load(save_exported(tmp_path / "model.pt2"), compile=True, compile_mode="max-autotune", cpus=2)
+    assert rows == [2, 1]
+    assert compiler.modes == ["max-autotune"]
+    assert compiler.stances == ["default", "eager_on_recompile"]
+    assert model.description.engine_facts["compile"].startswith("max-autotune, in ")
+    assert model.wide_executor() is None
+    run(model, ONES)
+    assert rows == [2, 1, 2]
+
+
+def _raises(call: Any) -> Any:
+    def broken(tensors: Any) -> Any:
+        raise RuntimeError("a secret of the compiler's")
+
+    return broken
+
+
+_END_OF_HANG = threading.Event()
+
+
+def _hangs(call: Any) -> Any:
+    return lambda tensors: [_END_OF_HANG.wait(60)]
+
+
+@pytest.mark.parametrize(
+    ("wrap", "reason"),
+    [
+        (_raises, r"no: torch.compile failed \(RuntimeError\)"),
+        (_hangs, "no: torch.compile took longer than 0.05 s"),
+        (lambda call: lambda tensors: call(tensors) + 1, "no: what torch.compile made gives other answers"),
+    ],
+)
+def test_a_compiler_that_fails_leaves_the_model_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrap: Any, reason: str
+) -> None:
+    _Compiler(monkeypatch, wrap)
+    timeout = 50_000_000 if wrap is _hangs else 60_000_000_000
+    _END_OF_HANG.clear()
+    model = load(save_exported(tmp_path / "model.pt2"), compile=True, compile_timeout_ns=timeout)
+    _END_OF_HANG.set()
+    assert re.fullmatch(reason, model.description.engine_facts["compile"])
+    np.testing.assert_array_equal(run(model, ONES)[0], EXPECTED)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_real_compiler_gives_the_same_answers(tmp_path: Path) -> None:
+    model = load(save_exported(tmp_path / "model.pt2"), compile=True, compile_timeout_ns=500_000_000_000)
+    assert model.description.engine_facts["compile"].startswith("default, in ")
+    for rows in (1, 2, 7):
+        np.testing.assert_allclose(run(model, np.ones((rows, 4), np.float32))[0], np.full((rows, 3), 2), rtol=1e-5)
+
+
+def test_each_execution_uses_its_own_number_of_threads(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "import torch\n"
+        "class Threads(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return torch.full((len(x), 1), torch.get_num_threads())\n"
+        "def build(path, parameters):\n"
+        "    return Threads()\n"
+    )
+    model = load(tmp_path, factory="net.py:build", inputs=X, threads=2, cpus=3)
+    narrow, wide = model.executor(), model.wide_executor()
+    assert wide is not None
+    assert [int(each.execute([ONES], ())[0][0, 0]) for each in (narrow, wide, narrow)] == [2, 3, 2]
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(int(narrow.execute([ONES], ())[0][0, 0])))
+    thread.start()
+    thread.join()
+    assert found == [2]
