@@ -164,7 +164,7 @@ def test_a_model_cannot_have_a_file_outside_its_folder_read(
     [
         ("code", "trust"),
         ("pickled", "pickle"),
-        ("torch", "TorchScript"),
+        ("torch", "PyTorch"),
         ("zipped", "no model"),
         ("disguised", "ONNX"),
         ("zip_as_onnx", "ONNX"),
@@ -361,7 +361,7 @@ def test_nothing_but_its_ports_listens(server: RunningServer) -> None:
         ("model.onnx", zipped(), "archive"),
         ("model.onnx", tarred(), "archive"),
         ("model.pkl", pickle.dumps({}), "not served"),
-        ("model.pt", zipped(), "archive"),
+        ("model.plan", zipped(), "archive"),
     ],
 )
 def test_archives_and_pickles_on_the_command_line_are_refused(

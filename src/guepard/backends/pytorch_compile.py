@@ -76,8 +76,8 @@ def _check(program: Program) -> None:
     names = (compiler.split()[0],) if compiler else ("g++", "clang++", "c++")
     if not any(shutil.which(name) for name in names):
         raise LoadError(
-            f"pytorch.compile needs a C++ compiler ({' or '.join(names)}), and there is none here; install one, or remove "
-            "pytorch.compile"
+            f"pytorch.compile needs a C++ compiler ({' or '.join(names)}), and there is none here; install one, or "
+            "remove pytorch.compile"
         )
 
 

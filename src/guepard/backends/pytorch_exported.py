@@ -1,6 +1,7 @@
 """Programs of `torch.export`: they say everything of their inputs and outputs."""
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,11 +15,14 @@ from guepard.core.tensor import TensorSpec
 
 _LOGGER = logging.getLogger("guepard.backends.pytorch")
 
+_LOADING = threading.Lock()  # torch.export.load keeps what it reads with in one place for the whole process
+
 
 def load_exported(torch: Any, source: ModelSource) -> Any:
     """The exported program. Raises: LoadError."""
     try:
-        return torch.export.load(source.path)
+        with _LOADING:
+            return torch.export.load(source.path)
     except Exception as error:
         _LOGGER.error("model %s: %s", source.name, error)
         raise damaged(source.path) from None

@@ -40,7 +40,10 @@ def to_tensor(torch: Any, spec: TensorSpec, array: Array) -> Any:
     """A view on `array`, which may be read-only, as it may lie in a request. Whoever writes to it needs a copy."""
     if not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)
-    tensor = torch.from_numpy(array)
+    try:
+        tensor = torch.from_numpy(array)
+    except ValueError:  # a single row of an array that was turned round counts as contiguous, and is not to PyTorch
+        tensor = torch.from_numpy(array.copy())
     return tensor.view(torch.bfloat16) if spec.datatype.name == "BF16" else tensor
 
 

@@ -1,7 +1,13 @@
 """Models of PyTorch: what loads, what is refused, what comes out."""
 
+import os
+import pickle
 import re
+import subprocess
+import sys
 import threading
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +246,36 @@ def test_damaged_files_are_refused(tmp_path: Path, save: Any) -> None:
         assert str(tmp_path) not in str(caught.value)
 
 
+def test_archives_of_others_are_told_apart(tmp_path: Path) -> None:
+    for name, entry, reason in (
+        ("a.pt", "1/model.onnx", "an archive, but none of PyTorch's"),
+        ("b.pt2", "b/data/aotinductor/model/code.so", "compiled by AOTInductor"),
+        ("c.pt2", "serialized_exported_program.json", "exported by a PyTorch before 2.6"),
+    ):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr(entry, b"")
+        with pytest.raises(LoadError, match=reason):
+            load(tmp_path / name)
+
+
+def test_nothing_is_unpickled_to_see_what_a_file_holds(tmp_path: Path) -> None:
+    for protocol in (2, 4):
+        (tmp_path / "model.pt").write_bytes(pickle.dumps(Canary(tmp_path / "canary"), protocol))
+        with pytest.raises(LoadError, match="a module that was pickled as a whole"):
+            load(tmp_path / "model.pt", trusted=False)
+    assert not (tmp_path / "canary").exists()
+
+
+class Canary:
+    """Unpickling an instance creates the file at `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return os.open, (str(self.path), os.O_CREAT | os.O_WRONLY)
+
+
 @pytest.mark.parametrize("save", [save_script, save_exported])
 def test_what_a_model_writes_into_its_input_stays_with_it(tmp_path: Path, save: Any) -> None:
     model = load(save(tmp_path / "model.pt", Writing()), inputs=X if save is save_script else ())
@@ -439,6 +475,34 @@ def test_the_real_compiler_gives_the_same_answers(tmp_path: Path) -> None:
     assert model.description.engine_facts["compile"].startswith("default, in ")
     for rows in (1, 2, 7):
         np.testing.assert_allclose(run(model, np.ones((rows, 4), np.float32))[0], np.full((rows, 3), 2), rtol=1e-5)
+
+
+def test_a_row_of_an_array_that_was_turned_round_is_taken(tmp_path: Path) -> None:
+    model = load(save_script(tmp_path / "model.pt"), inputs=X)
+    np.testing.assert_array_equal(run(model, ONES[::-1][:1])[0], EXPECTED[:1])
+
+
+def test_exported_programs_are_loaded_side_by_side(tmp_path: Path) -> None:
+    path = save_exported(tmp_path / "model.pt2")
+    with ThreadPoolExecutor(4) as pool:
+        models = list(pool.map(lambda _: load(path), range(4)))
+    assert all(model.description.inputs == X for model in models)
+
+
+def test_teams_of_threads_sleep_between_operators() -> None:
+    """GNU's OpenMP says what it was told when it is loaded."""
+    code = "from guepard.backends.pytorch_runtime import import_torch; import_torch(2)"
+    environment = {**os.environ, "OMP_DISPLAY_ENV": "TRUE"}
+    environment.pop("OMP_WAIT_POLICY", None)
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert "OMP_WAIT_POLICY = 'PASSIVE'" in run.stderr
+
+
+def test_a_missing_pytorch_is_told_with_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save_script(tmp_path / "model.pt")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(LoadError, match=r"pip install 'guepard\[torch\]'"):
+        load(path, inputs=X)
 
 
 def test_each_execution_uses_its_own_number_of_threads(tmp_path: Path) -> None:
