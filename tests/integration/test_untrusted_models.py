@@ -164,7 +164,7 @@ def test_a_model_cannot_have_a_file_outside_its_folder_read(
     [
         ("code", "trust"),
         ("pickled", "pickle"),
-        ("torch", "PyTorch"),
+        ("torch", "pickled"),
         ("zipped", "no model"),
         ("disguised", "ONNX"),
         ("zip_as_onnx", "ONNX"),

@@ -20,6 +20,7 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / name).write_bytes(b"\x08\x08")
     (tmp_path / "sentiment.py").write_text("import guepard\n\n\nclass MiniLM(guepard.Model):\n    pass\n")
     (tmp_path / "weights.h5").touch()
+    (tmp_path / "net.pt2").write_bytes(b"PK\x03\x04")  # a model of PyTorch is an archive
     for path in ("versions/1", "repository/first/1", "repository/second", "empty", "flat", "coded"):
         (tmp_path / path).mkdir(parents=True)
     (tmp_path / "repository/second/config.pbtxt").touch()
@@ -45,6 +46,7 @@ def only_model(argument: str, folder: Path) -> Tree:
         (".hidden.onnx", "hidden"),
         ("versions", "versions"),
         ("flat/", "flat"),
+        ("net.pt2", "net"),
         ("coded", "coded"),
         ("x=flat", "x"),
     ],
