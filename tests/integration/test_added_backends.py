@@ -83,7 +83,8 @@ def test_what_is_not_installed_is_no_choice(tmp_path: Path, packages: Path) -> N
     assert check(config, packages).returncode == 0
     refused = check(config, None)
     assert refused.returncode == 2
-    assert 'models[0].backend: expected one of auto, onnxruntime, python, identity, got "npz"' in refused.stderr
+    assert "models[0].backend: expected one of auto, onnxruntime, " in refused.stderr
+    assert 'python, identity, got "npz"' in refused.stderr
     config.write_text(config.read_text().replace("npz\n", "nzp\n").replace("digits.nzp", "digits.npz"))
     assert 'python, identity, npz, got "nzp"' in check(config, packages).stderr
 
