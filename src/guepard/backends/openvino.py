@@ -21,7 +21,6 @@ try:
     from guepard.backends.openvino_cache import CompiledModels
     from guepard.backends.openvino_errors import load_error
     from guepard.backends.openvino_executor import OpenVinoExecutor
-    from guepard.backends.openvino_indices import IndexRule, find_index_rules
     from guepard.backends.openvino_settings import (
         DEVICE,
         chosen_precision,
@@ -30,6 +29,7 @@ try:
         forgets_failures,
         precision_of,
     )
+    from guepard.backends.openvino_values import ValueRule, computes_in_f64, find_value_rules
 except ImportError as error:
     if error.name != "openvino":
         raise
@@ -92,6 +92,11 @@ class OpenVinoBackend:
                 raise LoadError(
                     f"tensor {value.name!r} is text, which OpenVINO's CPU device does not take; use engine: onnxruntime"
                 )
+        double = computes_in_f64(model)
+        if double is not None:
+            raise LoadError(
+                f"{double!r} is FP64, and OpenVINO's CPU device computes in FP32 at most; use engine: onnxruntime"
+            )
         return OpenVinoModel(source, core, model, files, precision, signature, started)
 
 
@@ -113,7 +118,7 @@ class OpenVinoModel(LoadedModel):
         self._model = model
         self._precision = precision
         self._size_bytes = sum(file.stat().st_size for file in files)
-        self._rules: tuple[IndexRule, ...] = find_index_rules(model)
+        self._rules: tuple[ValueRule, ...] = find_value_rules(model)
         cache = source.cache if source.profile == "standard" and source.policy.engines.openvino.cache else None
         self._kept = CompiledModels(source.name, files, cache)
         self._compiled, was_kept = self._compile(source.threads)

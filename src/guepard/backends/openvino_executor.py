@@ -13,7 +13,7 @@ import openvino
 
 from guepard.backends.base import Inputs, Outputs
 from guepard.backends.openvino_errors import is_cancelled, run_error
-from guepard.backends.openvino_indices import IndexRule
+from guepard.backends.openvino_values import ValueRule
 from guepard.core.errors import Cancelled, GuepardError, InputError
 from guepard.core.model_config import ModelDescription
 from guepard.core.request import InferenceRequest
@@ -41,7 +41,7 @@ class OpenVinoExecutor:
 
     buffers = None
 
-    def __init__(self, compiled: Any, model: str, description: ModelDescription, rules: Sequence[IndexRule]) -> None:
+    def __init__(self, compiled: Any, model: str, description: ModelDescription, rules: Sequence[ValueRule]) -> None:
         self._request = compiled.create_infer_request()
         self._model = model
         self._batched = description.max_batch_size > 0
@@ -66,7 +66,7 @@ class OpenVinoExecutor:
         try:
             for place, array in enumerate(arrays):
                 request.set_input_tensor(place, _tensor(array, is_half=self._halves[place]))
-            request.infer()
+            request.infer(share_outputs=True)  # by itself it copies them, and nobody takes these copies
             return [_copied(request.get_output_tensor(place).data, half) for place, half in self._outputs]
         except Exception as error:
             if self._is_ended or is_cancelled(error):
@@ -93,11 +93,12 @@ class OpenVinoExecutor:
 
 
 def _plain(array: Array) -> Array:
-    """`array` as OpenVINO shares memory: contiguous, and writable by its flags, though nobody writes."""
-    if not array.flags.c_contiguous:
-        return np.ascontiguousarray(array)
-    if array.flags.writeable or not array.size:
-        return array if array.flags.writeable else array.copy()
+    """`array` as OpenVINO shares memory: in one piece, and writable by its flags, though nobody writes."""
+    flags = array.flags
+    if not (flags.c_contiguous and flags.aligned):
+        return np.array(array, order="C")
+    if flags.writeable or not array.size:
+        return array if flags.writeable else array.copy()
     # A view on what a client sent. It outlives the run, as the caller holds it.
     memory: Any = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
     return np.frombuffer(memory, array.dtype).reshape(array.shape)

@@ -127,7 +127,7 @@ class TestDescription:
 
 
 class TestAnswers:
-    @pytest.mark.parametrize("datatype", [name for name in DATATYPES if name != "BYTES"])
+    @pytest.mark.parametrize("datatype", [name for name in DATATYPES if name not in ("BYTES", "FP64")])
     def test_every_datatype_comes_back_as_it_went(self, load: Load, datatype: str) -> None:
         model = load(onnx_models.identity(datatype, ["n", 3]))
         value = np.array([[0, 1, 1], [1, 0, 1]]).astype(DATATYPES[datatype].dtype)
@@ -168,6 +168,8 @@ class TestAnswers:
         view = np.frombuffer(body, np.float32).reshape(2, 4)
         np.testing.assert_array_equal(run(executor, view)[0], 2 * view)
         assert body == np.arange(8, dtype=np.float32).tobytes()
+        askew = np.frombuffer(b"." + body, np.uint8)[1:].view(np.float32).reshape(2, 4)
+        np.testing.assert_array_equal(run(executor, askew)[0], 2 * view)
         spread = np.arange(16, dtype=np.float32).reshape(2, 8)[:, ::2]
         np.testing.assert_array_equal(run(executor, spread)[0], 2 * spread)
 
@@ -192,7 +194,7 @@ class TestAnswers:
         assert load(onnx_models.mlp(), threads=1, cpus=2, memory_bytes=1 << 10).wide_executor() is None
 
 
-class TestIndices:
+class TestValues:
     @pytest.mark.parametrize(("value", "row"), [(10, 1), (-11, 1), (2**40, 1)])
     def test_one_beyond_its_table_is_the_caller_s_fault(self, load: Load, value: int, row: int) -> None:
         model = load(onnx_models.lookup(10))
@@ -211,8 +213,25 @@ class TestIndices:
         x[1] = -10
         np.testing.assert_array_equal(run(model.executor(), x)[0], run(other.executor(), x)[0])
 
-    def test_numbers_that_are_no_indices_may_be_anything(self, load: Load) -> None:
-        run(load(onnx_models.identity("INT64")).executor(), np.full((1, 4), 2**60))
+    @pytest.mark.parametrize(
+        ("datatype", "wrong"), [("INT64", 2**31), ("INT64", -(2**31) - 1), ("INT64", 2**60), ("UINT64", 2**31)]
+    )
+    def test_what_32_bits_do_not_hold_is_refused_and_what_they_hold_is_not(
+        self, load: Load, datatype: str, wrong: int
+    ) -> None:
+        executor = load(onnx_models.identity(datatype)).executor()
+        x = np.full((2, 4), 2**31 - 1, DATATYPES[datatype].dtype)
+        np.testing.assert_array_equal(run(executor, x)[0], x)
+        x[1, 2] = wrong
+        with pytest.raises(InputError, match=f"input 'x': {wrong} is more than 32 bits hold") as refusal:
+            run(executor, x)
+        assert refusal.value.row == 1
+
+    def test_smaller_integers_have_all_their_values(self, load: Load) -> None:
+        for datatype in ("INT32", "UINT32"):
+            limits = np.iinfo(DATATYPES[datatype].dtype)
+            x = np.array([[limits.min, 0, 1, limits.max]], DATATYPES[datatype].dtype)
+            np.testing.assert_array_equal(run(load(onnx_models.identity(datatype)).executor(), x)[0], x)
 
 
 class TestPrecision:
@@ -344,6 +363,29 @@ class TestFaults:
     def test_what_it_cannot_carry(self, load: Load, model: bytes) -> None:
         with pytest.raises(LoadError):
             load(model)
+
+    @pytest.mark.parametrize("inside", [False, True])
+    def test_double_precision_is_not_computed_in_single(self, load: Load, inside: bool) -> None:
+        model = onnx_models.add("FP64")
+        if inside:
+            nodes = [
+                helper.make_node("Cast", ["x"], ["wide"], to=onnx_models.ONNX_TYPES["FP64"]),
+                helper.make_node("MatMul", ["wide", "w"], ["product"]),
+                helper.make_node("Cast", ["product"], ["y"], to=onnx_models.ONNX_TYPES["FP32"]),
+            ]
+            x, y = tensor("x", "FP32", ["n", 4]), tensor("y", "FP32", ["n", 2])
+            model = build(nodes, [x], [y], {"w": np.ones((4, 2))})
+        with pytest.raises(LoadError, match="is FP64, and OpenVINO's CPU device computes in FP32 at most; use engine"):
+            load(model)
+
+    def test_a_single_number_in_double_precision_is_no_reason(self, load: Load) -> None:
+        nodes = [
+            helper.make_node("Cast", ["scale"], ["single"], to=onnx_models.ONNX_TYPES["FP32"]),
+            helper.make_node("Mul", ["x", "single"], ["y"]),
+        ]
+        x, y = tensor("x", "FP32", ["n", 4]), tensor("y", "FP32", ["n", 4])
+        executor = load(build(nodes, [x], [y], {"scale": np.array(0.5)})).executor()
+        np.testing.assert_array_equal(run(executor, np.ones((1, 4), np.float32))[0], np.full((1, 4), 0.5, np.float32))
 
     def test_without_the_package(self, tmp_path: Path) -> None:
         program = (
