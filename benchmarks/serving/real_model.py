@@ -1,4 +1,4 @@
-"""How much of the raw engine does a real model keep behind the server? FP32, binary tensors.
+"""How much of the raw engine does a real model keep behind the server? Binary tensors; each engine against itself.
 
 MiniLM with 128 tokens, ResNet-50 with an image of 224 x 224; on threads of the server, and in processes of their own.
 
@@ -54,17 +54,26 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One model in one kind of execution, and the least of the engine's rate that it is to keep."""
+    """One model on one engine in one kind of execution, and the least of the engine's rate that it is to keep."""
 
     question: str
     model: ReferenceModel
     execution: str
     best: Target
     at_few: Target
+    engine: str = "onnxruntime"
+    precision: str = "f32"
 
     @property
     def label(self) -> str:
-        return f"{self.model.name}, {self.execution}"
+        other = "" if self.engine == "onnxruntime" else f", {self.engine} {self.precision}"
+        return f"{self.model.name}{other}, {self.execution}"
+
+    def entry(self) -> dict[str, Any]:
+        """Of `models` in the server's configuration."""
+        group = {"execution": self.execution}
+        where = {"name": self.model.name, "path": str(self.model.path()), "instance_group": group}
+        return {**where, "engine": self.engine, "precision": self.precision}
 
 
 SUBJECTS = (
@@ -72,22 +81,26 @@ SUBJECTS = (
     Subject("minilm_process", MINILM, "process", at_least(95), at_least(90)),
     Subject("resnet50", RESNET50, "thread", at_least(97), at_least(90)),
     Subject("resnet50_process", RESNET50, "process", at_least(95), at_least(90)),
+    Subject("minilm_openvino", MINILM, "thread", at_least(97), at_least(90), "openvino"),
+    Subject("resnet50_openvino", RESNET50, "thread", at_least(97), at_least(90), "openvino"),
+    Subject("minilm_openvino_bf16", MINILM, "thread", at_least(97), at_least(90), "openvino", "bf16"),
+    Subject("resnet50_openvino_bf16", RESNET50, "thread", at_least(97), at_least(90), "openvino", "bf16"),
 )
+"""Those in BF16 need a CPU that computes in it: elsewhere the server refuses the model, and says so."""
 
 
 def measure(subject: Subject, effort: Effort) -> Answer:
     model = subject.model
     payload = binary_payload(model)
-    entry = {"name": model.name, "path": str(model.path()), "instance_group": {"execution": subject.execution}}
-    with configured([entry]) as server:
-        raw_engine.check_answer(model, server.port, payload)
+    with configured([subject.entry()]) as server:
+        raw_engine.check_answer(model, server.port, payload, subject.engine, subject.precision)
         run_load(server.port, payload, FEW_CONNECTIONS, WARM_UP_SECONDS)
         rounds = []
         for turn in range(effort.rounds):
             print(f"{subject.label}: round {turn + 1}", file=sys.stderr, flush=True)
             this = Round({}, {})
             for batch_size, connections in zip(BATCH_SIZES, CONNECTIONS, strict=True):
-                this.engine[batch_size] = sample_engine(model, batch_size, effort.round_seconds)
+                this.engine[batch_size] = sample_engine(subject, batch_size, effort.round_seconds)
                 this.served[connections] = sample_load(
                     "guepard", server, payload, connections, effort.round_seconds, steady=True
                 )
@@ -98,15 +111,25 @@ def measure(subject: Subject, effort: Effort) -> Answer:
 QUESTIONS: dict[str, Callable[[Effort], Answer]] = {subject.question: partial(measure, subject) for subject in SUBJECTS}
 
 
-def sample_engine(model: ReferenceModel, batch_size: int, seconds: int) -> EngineSample:
-    rate, seen = observe_quietly(lambda: raw_engine.measure(model, batch_size, seconds))
+def sample_engine(subject: Subject, batch_size: int, seconds: int) -> EngineSample:
+    rate, seen = observe_quietly(
+        lambda: raw_engine.measure(
+            subject.model, batch_size, seconds, engine=subject.engine, precision=subject.precision
+        )
+    )
     return EngineSample(batch_size, rate, seen)
 
 
 def figures(subject: Subject, rounds: list[Round]) -> list[Figure]:
     engine = {size: median(each.engine[size].inferences_per_second for each in rounds) for size in BATCH_SIZES}
     best_size = max(engine, key=engine.__getitem__)
-    told = [Figure(f"{subject.model.name}, raw engine at batch {best_size}", engine[best_size], "inferences/s")]
+    told = [
+        Figure(
+            f"{subject.model.name}, raw {subject.engine} {subject.precision} at batch {best_size}",
+            engine[best_size],
+            "inferences/s",
+        )
+    ]
     percent = {}
     for connections in CONNECTIONS:
         here = [each.served[connections].result for each in rounds]
