@@ -1,16 +1,16 @@
 """ONNX models and OpenVINO's own on OpenVINO's CPU device."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import Any
 
 from guepard.backends.base import LoadedModel, ModelSource
 from guepard.backends.extras import missing_extra
 from guepard.backends.onnx_description import describe, model_file
 from guepard.backends.onnx_external_data import check_external_data
-from guepard.backends.onnx_signature import OnnxValue, read_signature
+from guepard.backends.onnx_signature import OnnxSignature, OnnxValue, read_signature
 from guepard.core.engine_options import Precision
 from guepard.core.errors import LoadError
 from guepard.core.model_config import ModelDescription
@@ -18,7 +18,7 @@ from guepard.core.model_config import ModelDescription
 try:
     import openvino
 
-    from guepard.backends.openvino_cache import CompiledModels
+    from guepard.backends.openvino_cache import Compiled, CompiledModels
     from guepard.backends.openvino_errors import load_error
     from guepard.backends.openvino_executor import OpenVinoExecutor
     from guepard.backends.openvino_settings import (
@@ -29,7 +29,7 @@ try:
         forgets_failures,
         precision_of,
     )
-    from guepard.backends.openvino_values import ValueRule, computes_in_f64, find_value_rules
+    from guepard.backends.openvino_values import computes_in_f64, find_value_rules
 except ImportError as error:
     if error.name != "openvino":
         raise
@@ -60,12 +60,6 @@ _TYPES = {
 }
 
 
-class _Signature(NamedTuple):
-    inputs: Sequence[OnnxValue]
-    outputs: Sequence[OnnxValue]
-    metadata: Mapping[str, str]
-
-
 class OpenVinoBackend:
     """Loads a `.onnx` file or a folder with `model.onnx`, and OpenVINO's own `.xml` with its `.bin` beside it."""
 
@@ -80,59 +74,39 @@ class OpenVinoBackend:
         files = (path, *_others(path))
         core = openvino.Core()
         precision = chosen_precision(core, source.precision)
-        started = perf_counter_ns()
-        try:
-            model = core.read_model(path)
-        except Exception as error:
-            log.error("model %s: %s", source.name, error)
-            raise load_error(error, path.name) from None
-        signature = _signature(path, model)
-        for value in (*signature.inputs, *signature.outputs):
-            if value.type == _TYPES["string"]:
-                raise LoadError(
-                    f"tensor {value.name!r} is text, which OpenVINO's CPU device does not take; use engine: onnxruntime"
-                )
-        double = computes_in_f64(model)
-        if double is not None:
-            raise LoadError(
-                f"{double!r} is FP64, and OpenVINO's CPU device computes in FP32 at most; use engine: onnxruntime"
-            )
-        return OpenVinoModel(source, core, model, files, precision, signature, started)
+        return OpenVinoModel(source, core, files, precision)
 
 
 class OpenVinoModel(LoadedModel):
-    """One compiled model, shared by all executors, and perhaps one more for wide executions."""
+    """One compiled model, shared by all executors, and perhaps one more for wide executions.
 
-    def __init__(
-        self,
-        source: ModelSource,
-        core: Any,
-        model: Any,
-        files: Sequence[Path],
-        precision: Precision,
-        signature: _Signature,
-        started_ns: int,
-    ) -> None:
+    The first of `files` is the model's own, which is read only if something is to be compiled.
+    """
+
+    def __init__(self, source: ModelSource, core: Any, files: Sequence[Path], precision: Precision) -> None:
+        started_ns = perf_counter_ns()
         self._source = source
         self._core = core
-        self._model = model
+        self._path = files[0]
+        self._read_model: tuple[Any, OnnxSignature] | None = None
         self._precision = precision
         self._size_bytes = sum(file.stat().st_size for file in files)
-        self._rules: tuple[ValueRule, ...] = find_value_rules(model)
         cache = source.cache if source.profile == "standard" and source.policy.engines.openvino.cache else None
         self._kept = CompiledModels(source.name, files, cache)
-        self._compiled, was_kept = self._compile(source.threads)
+        self._compiled = self._compile(source.threads)
+        compiled = self._compiled.model
+        signature = self._compiled.signature
         self._check_failures(signature)
         facts = {
             "version": openvino.__version__.partition("-")[0],
             "device": str(core.get_property(DEVICE, "FULL_DEVICE_NAME")),
-            "num_streams": int(self._compiled.get_property("NUM_STREAMS")),
-            "inference_num_threads": int(self._compiled.get_property("INFERENCE_NUM_THREADS")),
+            "num_streams": int(compiled.get_property("NUM_STREAMS")),
+            "inference_num_threads": int(compiled.get_property("INFERENCE_NUM_THREADS")),
             "load_ms": (perf_counter_ns() - started_ns) // 1_000_000,
-            "from_cache": was_kept,
+            "from_cache": self._compiled.memory is not None,
         }
         self.description: ModelDescription = describe(
-            source, OpenVinoBackend.name, precision_of(self._compiled), *signature, facts
+            source, OpenVinoBackend.name, precision_of(compiled), *signature, facts
         )
 
     def executor(self) -> OpenVinoExecutor:
@@ -143,17 +117,17 @@ class OpenVinoModel(LoadedModel):
         source = self._source
         if source.cpus <= source.threads or self._size_bytes > min(_WIDE_BYTES, source.memory_bytes // 16):
             return None
-        compiled, _ = self._compile(source.cpus)
-        return self._executor(compiled)
+        return self._executor(self._compile(source.cpus))
 
     def close(self) -> None:
-        self._compiled = self._model = None
+        self._read_model = None
+        self._compiled = self._compiled._replace(model=None, memory=None)
         self._kept.release()
 
-    def _executor(self, compiled: Any) -> OpenVinoExecutor:
-        return OpenVinoExecutor(compiled, self._source.name, self.description, self._rules)
+    def _executor(self, compiled: Compiled) -> OpenVinoExecutor:
+        return OpenVinoExecutor(compiled.model, self._source.name, self.description, compiled.rules, compiled.memory)
 
-    def _check_failures(self, signature: _Signature) -> None:
+    def _check_failures(self, signature: OnnxSignature) -> None:
         """Raises: LoadError where a request could be answered with what another one asked for."""
         first = 0 if self._source.policy.max_batch_size == 0 else 1
         free = [value for value in signature.inputs for dim in (value.shape or ())[first:] if not isinstance(dim, int)]
@@ -166,15 +140,40 @@ class OpenVinoModel(LoadedModel):
                 "that do not fit; use engine: onnxruntime, or give the server a second CPU"
             )
 
-    def _compile(self, threads: int) -> tuple[Any, bool]:
+    def _compile(self, threads: int) -> Compiled:
         properties = compile_properties(self._core, self._source, threads, self._precision)
+
+        def compile_model() -> Compiled:
+            model, signature = self._read()
+            compiled = self._core.compile_model(model, DEVICE, properties)
+            return Compiled(compiled, signature, find_value_rules(model))
+
         try:
-            return self._kept.get(
-                self._core, properties, lambda: self._core.compile_model(self._model, DEVICE, properties)
-            )
+            return self._kept.get(self._core, properties, compile_model)
+        except LoadError:
+            raise
         except Exception as error:
             log.error("model %s: %s", self._source.name, error)
-            raise load_error(error, self._source.path.name) from None
+            raise load_error(error, self._path.name) from None
+
+    def _read(self) -> tuple[Any, OnnxSignature]:
+        """The model as OpenVINO reads it. Raises: LoadError for what its CPU device would refuse or answer wrongly."""
+        if self._read_model is None:
+            model = self._core.read_model(self._path)
+            signature = _signature(self._path, model)
+            for value in (*signature.inputs, *signature.outputs):
+                if value.type == _TYPES["string"]:
+                    raise LoadError(
+                        f"tensor {value.name!r} is text, which OpenVINO's CPU device does not take; "
+                        "use engine: onnxruntime"
+                    )
+            double = computes_in_f64(model)
+            if double is not None:
+                raise LoadError(
+                    f"{double!r} is FP64, and OpenVINO's CPU device computes in FP32 at most; use engine: onnxruntime"
+                )
+            self._read_model = model, signature
+        return self._read_model
 
 
 def _file(path: Path) -> Path:
@@ -193,20 +192,20 @@ def _others(path: Path) -> tuple[Path, ...]:
     return (weights,)
 
 
-def _signature(path: Path, model: Any) -> _Signature:
+def _signature(path: Path, model: Any) -> OnnxSignature:
     """By the ONNX file itself, whose order, names and symbolic dimensions hold; OpenVINO knows what it leaves out."""
     inputs, outputs = ([_value(port) for port in ports] for ports in (model.inputs, model.outputs))
     if path.suffix == ".xml":
-        return _Signature(inputs, outputs, {})
+        return OnnxSignature(tuple(inputs), tuple(outputs), {})
     told = read_signature(path)
     for role, values, ports in (("input", told.inputs, inputs), ("output", told.outputs, outputs)):
         if len(values) != len(ports):
             raise LoadError(
                 f"OpenVINO finds {len(ports)} {role}s in {path.name}, which has {len(values)}; use engine: onnxruntime"
             )
-    return _Signature(
-        [_filled(value, port) for value, port in zip(told.inputs, inputs, strict=True)],
-        [_filled(value, port) for value, port in zip(told.outputs, outputs, strict=True)],
+    return OnnxSignature(
+        tuple(_filled(value, port) for value, port in zip(told.inputs, inputs, strict=True)),
+        tuple(_filled(value, port) for value, port in zip(told.outputs, outputs, strict=True)),
         told.metadata,
     )
 

@@ -25,13 +25,17 @@ _UNWANTED = "the execution was ended, as nobody waited for it any more"
 
 
 class OpenVinoExecutor:
-    """One inference request of a compiled model, whose weights all of them share."""
+    """One inference request of a compiled model, whose weights all of them share.
+
+    `memory`: what the weights lie in, if that is not the compiled model's own.
+    """
 
     __slots__ = (
         "_batched",
         "_halves",
         "_inputs",
         "_is_ended",
+        "_memory",
         "_model",
         "_outputs",
         "_request",
@@ -41,8 +45,16 @@ class OpenVinoExecutor:
 
     buffers = None
 
-    def __init__(self, compiled: Any, model: str, description: ModelDescription, rules: Sequence[ValueRule]) -> None:
+    def __init__(
+        self,
+        compiled: Any,
+        model: str,
+        description: ModelDescription,
+        rules: Sequence[ValueRule],
+        memory: Array | None = None,
+    ) -> None:
         self._request = compiled.create_infer_request()
+        self._memory = memory
         self._model = model
         self._batched = description.max_batch_size > 0
         self._inputs = description.inputs

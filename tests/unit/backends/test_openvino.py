@@ -1,5 +1,6 @@
 """The OpenVINO backend on real compiled models, beside ONNX Runtime."""
 
+import gc
 import logging
 import subprocess
 import sys
@@ -474,6 +475,50 @@ class TestCache:
         assert not self.answer(other)[1]  # other properties, another compiled form
         unkept = EngineOptions(openvino=OpenVinoOptions(cache=False))
         assert not self.answer(replace(source, policy=replace(source.policy, engines=unkept)))[1]
+
+    def test_it_does_not_read_the_model_either_and_says_the_same_of_it(
+        self, source: ModelSource, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        x, y = tensor("x", "FP32", ["n", "length"]), tensor("y", "FP32", ["n", 1_025])
+        weights = {"w": np.ones((1_025, 1_025), np.float32)}
+        node = helper.make_node("MatMul", ["x", "w"], ["y"])
+        source.path.write_bytes(build([node], [x], [y], weights, metadata={"guepard.padding": '{"inputs": {"x": 0}}'}))
+        first = OpenVinoBackend().load(source)
+
+        def read_model(*arguments: object) -> None:
+            raise AssertionError(f"{arguments} was read")
+
+        monkeypatch.setattr(openvino.Core, "read_model", read_model)
+        again = OpenVinoBackend().load(source)
+        assert again.description.engine_facts["from_cache"]
+        assert replace(again.description, engine_facts={}) == replace(first.description, engine_facts={})
+
+    def test_rules_for_values_are_kept_too(self, source: ModelSource) -> None:
+        source.path.write_bytes(onnx_models.lookup(2_000, 1_000))
+        for was_kept in (False, True):
+            model = OpenVinoBackend().load(source)
+            assert model.description.engine_facts["from_cache"] is was_kept
+            with pytest.raises(InputError, match="2000 is no index into a table of 2000"):
+                run(model.executor(), np.array([2_000]))
+
+    def test_an_execution_that_outlives_the_model_has_its_weights(self, source: ModelSource) -> None:
+        expected, _ = self.answer(source)
+        model = OpenVinoBackend().load(source)
+        assert model.description.engine_facts["from_cache"]
+        executor = model.executor()
+        model.close()
+        del model
+        gc.collect()
+        np.testing.assert_array_equal(run(executor, np.ones((1, 1_025), np.float32))[0], expected)
+
+    def test_a_wide_executor_beside_what_was_kept(self, source: ModelSource) -> None:
+        wide = replace(source, cpus=2)
+        expected, _ = self.answer(wide)
+        model = OpenVinoBackend().load(wide)
+        executor = model.wide_executor()
+        assert model.description.engine_facts["from_cache"]
+        assert executor is not None
+        np.testing.assert_allclose(run(executor, np.ones((1, 1_025), np.float32))[0], expected, rtol=1e-4, atol=1e-4)
 
     @pytest.mark.parametrize("harm", ["cut", "flipped", "emptied"])
     def test_what_was_damaged_is_made_anew(self, source: ModelSource, harm: str) -> None:
