@@ -4,6 +4,7 @@ Other packages add theirs by an entry point of the group `guepard.backends`. Onl
 imported, and what is installed beside Guepard is trusted as Guepard is.
 """
 
+import json
 import logging
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -153,7 +154,19 @@ def _detect(path: Path) -> str:
     raise _no_backend(_FOREIGN_SUFFIXES.get(path.suffix.lower()), file)
 
 
+def is_huggingface_folder(folder: Path) -> bool:
+    """Whether `save_pretrained` wrote it: a configuration of a model, and something of a tokenizer."""
+    try:
+        config = json.loads((folder / "config.json").read_bytes())
+    except (OSError, ValueError):
+        return False
+    is_model = isinstance(config, dict) and ("model_type" in config or "architectures" in config)
+    return (is_model and any(folder.glob("tokenizer*"))) or (is_model and (folder / "vocab.txt").exists())
+
+
 def _detect_in_folder(folder: Path) -> str:
+    if is_huggingface_folder(folder) and not (folder / "model.py").exists():
+        return "huggingface"
     found = [file for file in _BY_FILE if (folder / file).exists()]
     backends = dict.fromkeys(_BY_FILE[file] for file in found)
     if len(backends) == 1:

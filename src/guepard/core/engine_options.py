@@ -113,7 +113,15 @@ class SklearnOptions:
 
 @dataclass(frozen=True, slots=True)
 class HuggingFaceOptions:
-    """Of Hugging Face folders."""
+    """Of Hugging Face folders. None and empty: as the folder's own files have it; `max_length` 0 likewise."""
+
+    task: Literal["feature-extraction", "text-classification", "token-classification"] | None = None
+    pooling: Literal["mean", "cls", "max", "last"] | None = None
+    normalize: bool | None = None
+    aggregation: Literal["none", "simple", "first", "average", "max"] = "simple"
+    max_length: int = 0
+    truncation: bool = False
+    onnx_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,14 +39,17 @@ class ModelHooks:
         self._model = model
         self._batched = model.max_batch_size > 0
         inputs = self._rows_of("preprocess", model.inputs) if hooks else model.inputs
-        self.before = PreChain(hooks.preprocess, folder, inputs) if hooks.preprocess else None
         self.after: PostChain | None = None
+        rides: tuple[TensorSpec, ...] = ()
         if hooks.postprocess:
             outputs = self._rows_of("postprocess", model.outputs)
             self.after = PostChain(hooks.postprocess, folder, outputs, inputs)
-        self.inputs = self._whole(self.before.takes) if self.before else model.inputs
+            rides = self.after.rides
+        self.before = PreChain(hooks.preprocess, folder, (*inputs, *rides)) if hooks.preprocess else None
+        taken = (*model.inputs, *self._whole(rides))
+        self.inputs = self._whole(self.before.takes) if self.before else taken
         self.outputs = self._whole(self.after.gives) if self.after else model.outputs
-        self.description = replace(model, outputs=self.outputs)
+        self.description = replace(model, inputs=taken, outputs=self.outputs)
         names = [*(self.before.names if self.before else ()), *(self.after.names if self.after else ())]
         self.durations = StepDurations(names) if names else None
 
@@ -54,7 +57,7 @@ class ModelHooks:
         """`executor` with the steps after the model, where there are some."""
         if self.after is None or self.durations is None:
             return executor
-        return HookedExecutor(executor, self._model, self.after, self.durations)
+        return HookedExecutor(executor, self._model, self.description, self.after, self.durations)
 
     def warmed(self, executor: Executor, warmup: Warmup) -> Warmup:
         """`warmup` of the bare `executor`, with what the steps after the model take.
@@ -73,12 +76,12 @@ class ModelHooks:
         assert self.after is not None
         model = self._model
         given = run_sample(executor, model, rows, free_size)
-        inputs = samples(model, rows, free_size)
+        inputs = samples(self.description, rows, free_size)
         best = 0
         for _ in range(2):  # the first run makes things ready
             started = perf_counter_ns()
             try:
-                answers = _apply(self.after, model, given, inputs, [0] * len(self.after.names))
+                answers = _apply(self.after, self.description, model, given, inputs, [0] * len(self.after.names))
             except GuepardError as error:  # what a model makes of zeros need not be sound
                 log.warning("postprocess: a warm-up sample of zeros failed: %s", error.message)
                 return 0
@@ -125,11 +128,20 @@ class ModelHooks:
 
 
 class HookedExecutor:
-    """An executor of `model`, and after it the steps `after`."""
+    """An executor of `model`, and after it the steps `after`; `whole` is both together."""
 
-    def __init__(self, bare: Executor, model: ModelDescription, after: PostChain, durations: StepDurations) -> None:
+    def __init__(
+        self,
+        bare: Executor,
+        model: ModelDescription,
+        whole: ModelDescription,
+        after: PostChain,
+        durations: StepDurations,
+    ) -> None:
         self.bare = bare
         self._model = model
+        self._whole = whole
+        self._own = len(model.inputs)
         self._after = after
         self._durations = durations
 
@@ -139,7 +151,8 @@ class HookedExecutor:
 
     def execute(self, inputs: Inputs, requests: Sequence[InferenceRequest]) -> Outputs:
         spent_ns = [0] * len(self._after.names)
-        answers = _apply(self._after, self._model, self.bare.execute(inputs, requests), inputs, spent_ns)
+        outputs = self.bare.execute(inputs[: self._own], requests)
+        answers = _apply(self._after, self._whole, self._model, outputs, inputs, spent_ns)
         self._durations.record(self._after.names, spent_ns)
         return answers
 
@@ -154,10 +167,15 @@ class HookedExecutor:
 
 
 def _apply(
-    after: PostChain, model: ModelDescription, outputs: Outputs, inputs: Inputs, spent_ns: list[int]
+    after: PostChain,
+    whole: ModelDescription,
+    model: ModelDescription,
+    outputs: Outputs,
+    inputs: Inputs,
+    spent_ns: list[int],
 ) -> list[Array]:
     given = {spec.name: output for spec, output in zip(model.outputs, outputs, strict=True)}
-    taken = {spec.name: array for spec, array in zip(model.inputs, inputs, strict=True) if array is not None}
+    taken = {spec.name: array for spec, array in zip(whole.inputs, inputs, strict=True) if array is not None}
     answers = after.run(given, taken, spent_ns)
     # What writes answers wants the elements of each one after the other.
     return [np.ascontiguousarray(answers[spec.name]) for spec in after.gives]

@@ -135,6 +135,10 @@ class _Loading:
         self._engines = EngineChooser(resolved.source, resolved.backend)
         self._source = resolved.source
         self._hooks = _joined(definition.policy.hooks, resolved.hooks)
+        # Where the files lie that steps may name: those of a format's are beside the version's own.
+        where = source.path if resolved.hooks else definition.path
+        self._folder = where if where.is_dir() else where.parent
+        self._facts = dict(resolved.facts)
         self._resources = resources
         self._model: LoadedModel | None = None
 
@@ -197,8 +201,8 @@ class _Loading:
             precision=description.precision,
             engine_reason=self._engine.reason,
             engine_ratio=self._engine.ratio,
-            engine_facts={**description.engine_facts, **self._engine.facts},
-            model_inputs=description.inputs if hooks.before else None,
+            engine_facts={**description.engine_facts, **self._engine.facts, **self._facts},
+            model_inputs=hooks.description.inputs if hooks.before else None,
             preprocess=hooks.before.names if hooks.before else (),
             postprocess=hooks.after.names if hooks.after else (),
             gpus=description.gpus,
@@ -212,12 +216,6 @@ class _Loading:
             self._source.threads if self._takes_turns(config, warmup) else 0,
             hooks if self._hooks else None,
         )
-
-    @property
-    def _folder(self) -> Path:
-        """Where the files lie that steps may name."""
-        path = self._definition.path
-        return path if path.is_dir() else path.parent
 
     def _takes_turns(self, config: ModelConfig, warmup: Warmup) -> bool:
         """Whether its executions wait for CPUs that those of other models have."""

@@ -6,7 +6,11 @@ from typing import cast
 from guepard.backends.base import ModelSource
 from guepard.formats.base import Format, Resolved
 
-_HOMES: dict[str, tuple[str, str]] = {}
+_HOMES: dict[str, tuple[str, str]] = {
+    "huggingface": ("guepard.formats.huggingface", "HuggingFaceFormat"),
+}
+
+FORMAT_NAMES = tuple(_HOMES)
 
 
 def resolve(source: ModelSource, backend: str) -> Resolved:

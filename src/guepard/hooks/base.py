@@ -41,7 +41,11 @@ class JoinedSteps(Protocol):
 
 
 class PostStep(Protocol):
-    """From what the model gives to what requests are answered with, in one or several such steps."""
+    """From what the model gives to what requests are answered with, in one or several such steps.
+
+    One that needs more than the model's inputs has `rides`, a tuple of TensorSpec: tensors that a step before the model
+    makes, or that requests hold, and that travel with each request past the model. `run` finds them in `inputs`.
+    """
 
     def after(self, given: Sequence[TensorSpec], inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
         """What the step makes of `given`, in order; `inputs` are the model's own. Raises: LoadError."""

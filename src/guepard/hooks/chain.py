@@ -60,7 +60,10 @@ def _stages(steps: Sequence[PreStep]) -> list[tuple[int, JoinedSteps]]:
 
 
 class PostChain:
-    """From what the model gives to what requests are answered with, `gives`. Raises: LoadError that names the step."""
+    """From what the model gives to what requests are answered with, `gives`. Raises: LoadError that names the step.
+
+    `rides` are tensors that steps want to travel with each request, past the model.
+    """
 
     def __init__(
         self, specs: Sequence[StepSpec], folder: Path, given: Sequence[TensorSpec], inputs: Sequence[TensorSpec]
@@ -68,6 +71,7 @@ class PostChain:
         self.names = step_names(specs)
         self._steps: list[PostStep] = [make_post_step(spec, folder) for spec in specs]
         gives = tuple(given)
+        self.rides = tuple(dict.fromkeys(spec for step in self._steps for spec in getattr(step, "rides", ())))
         for name, step in zip(self.names, self._steps, strict=True):
             gives = _sound(f"postprocess.{name}", step.after(gives, inputs))
         self.gives = gives

@@ -14,6 +14,7 @@ _PRE: dict[str, tuple[str, str]] = {
     "resize": ("guepard.hooks.resize", "Resize"),
     "normalize": ("guepard.hooks.normalize", "Normalize"),
     "cast": ("guepard.hooks.cast", "Cast"),
+    "tokenize": ("guepard.hooks.tokenize", "Tokenize"),
 }
 _POST: dict[str, tuple[str, str]] = {
     "softmax": ("guepard.hooks.softmax", "Softmax"),
@@ -22,6 +23,10 @@ _POST: dict[str, tuple[str, str]] = {
     "argmax": ("guepard.hooks.argmax", "Argmax"),
     "labels": ("guepard.hooks.labels", "Labels"),
     "l2_normalize": ("guepard.hooks.l2_normalize", "L2Normalize"),
+    "pool": ("guepard.hooks.pool", "Pool"),
+    "classify": ("guepard.hooks.classify", "Classify"),
+    "entities": ("guepard.hooks.entities", "Entities"),
+    "keep": ("guepard.hooks.keep", "Keep"),
 }
 
 PRE_STEP_NAMES = tuple(_PRE)

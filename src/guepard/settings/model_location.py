@@ -23,7 +23,7 @@ _ARCHIVE_MAGIC = (
     b"\x28\xb5\x2f\xfd",
 )
 _TAR_MAGIC = (b"ustar", 257)
-_MODEL_FILES = ("model.onnx", "model.py", "model.xml", "model.pt2", "model.pt")
+_MODEL_FILES = ("model.onnx", "model.py", "model.xml", "model.pt2", "model.pt", "config.json")
 _SUFFIXES = (".onnx", ".xml", ".pt2", ".pt", ".ts", ".pth", ".ckpt", ".bin")
 _ARCHIVED = (".pt2", ".pt", ".ts", ".pth", ".ckpt", ".bin")  # models that are archives by their nature
 

@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from guepard.core.hooks import StepSpec
 from guepard.core.names import RESERVED_PARAMETERS
+from guepard.settings.huggingface_options import HuggingFaceSettings
 from guepard.settings.markers import (
     Alias,
     DefaultText,
@@ -190,7 +191,7 @@ class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
     """What `defaults` may say for every model."""
 
     backend: Annotated[
-        Literal["auto", "onnxruntime", "openvino", "pytorch", "python", "identity"],
+        Literal["auto", "onnxruntime", "openvino", "pytorch", "huggingface", "python", "identity"],
         Meta(
             description="What loads the model; auto decides by the files that are there. Installed packages may add "
             "more."
@@ -233,6 +234,9 @@ class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
         Positive(),
         DefaultText("no bound"),
     ] = None
+    huggingface: Annotated[HuggingFaceSettings, Meta(description="What a Hugging Face folder is served as.")] = (
+        HuggingFaceSettings()
+    )
     max_batch_size: Annotated[
         Bound | None,
         Meta(description="Rows of one execution; 0 for a model without a batch dimension; unset is decided at load."),

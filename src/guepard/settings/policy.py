@@ -2,7 +2,13 @@
 
 from msgspec import structs
 
-from guepard.core.engine_options import EngineOptions, OpenVinoOptions, PyTorchOptions, Tolerance
+from guepard.core.engine_options import (
+    EngineOptions,
+    HuggingFaceOptions,
+    OpenVinoOptions,
+    PyTorchOptions,
+    Tolerance,
+)
 from guepard.core.hooks import Hooks
 from guepard.core.model_config import (
     DynamicBatching,
@@ -71,6 +77,15 @@ def _engines(model: ModelSettings) -> EngineOptions:
             compile_timeout_ns=int(model.pytorch.compile_timeout),
         ),
         onnxruntime=to_onnxruntime_options(model.onnxruntime),
+        huggingface=HuggingFaceOptions(
+            task=model.huggingface.task,
+            pooling=model.huggingface.pooling,
+            normalize=model.huggingface.normalize,
+            aggregation=model.huggingface.aggregation,
+            max_length=model.huggingface.max_length or 0,
+            truncation=model.huggingface.truncation,
+            onnx_file=model.huggingface.onnx_file or "",
+        ),
     )
 
 
