@@ -41,34 +41,23 @@ def head(classes: int) -> NDArray[np.float32]:
 
 
 def network(task: str, classes: int = 3) -> bytes:
-    """Embeddings of the tokens; for text-classification the mean of those that the mask keeps, times `head`."""
+    """The embeddings of the tokens that the mask keeps: as they are, each times `head`, or their mean times `head`."""
     inputs = [tensor(name, "INT64", ["batch", "length"]) for name in ("input_ids", "attention_mask")]
-    nodes = [helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])]
-    weights: dict[str, NDArray[Any]] = {"table": table()}
-    if task == "feature-extraction":
-        # The mask is an input of every transformer; here it only has to be used.
-        nodes += [
-            helper.make_node("Cast", ["attention_mask"], ["weight"], to=TensorProto.FLOAT),
-            helper.make_node("Unsqueeze", ["weight", "last"], ["weights"]),
-            helper.make_node("Mul", ["last_hidden_state", "weights"], ["kept"]),
-        ]
-        outputs = [tensor("kept", "FP32", ["batch", "length", WIDTH])]
-        nodes[0] = helper.make_node("Gather", ["table", "input_ids"], ["hidden"])
-        nodes[-1] = helper.make_node("Mul", ["hidden", "weights"], ["last_hidden_state"])
-        outputs = [tensor("last_hidden_state", "FP32", ["batch", "length", WIDTH])]
-        return build(nodes, inputs, outputs, weights | {"last": np.array([-1])})
-    weights["head"] = head(classes)
-    nodes += [
-        helper.make_node("Cast", ["attention_mask"], ["weight"], to=TensorProto.FLOAT),
-        helper.make_node("Unsqueeze", ["weight", "last"], ["weights"]),
-        helper.make_node("Mul", ["last_hidden_state", "weights"], ["kept"]),
+    weights: dict[str, NDArray[Any]] = {"table": table(), "head": head(classes), "last": np.array([-1])}
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["embedded"]),
+        helper.make_node("Cast", ["attention_mask"], ["kept"], to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["kept", "last"], ["weights"]),
+        helper.make_node("Mul", ["embedded", "weights"], ["last_hidden_state"]),
     ]
-    weights["last"] = np.array([-1])
+    if task == "feature-extraction":
+        del weights["head"]
+        return build(nodes, inputs, [tensor("last_hidden_state", "FP32", ["batch", "length", WIDTH])], weights)
     if task == "token-classification":
-        nodes.append(helper.make_node("MatMul", ["kept", "head"], ["logits"]))
+        nodes.append(helper.make_node("MatMul", ["last_hidden_state", "head"], ["logits"]))
         return build(nodes, inputs, [tensor("logits", "FP32", ["batch", "length", classes])], weights)
     nodes += [
-        helper.make_node("ReduceSum", ["kept", "length_axis"], ["sum"], keepdims=0),
+        helper.make_node("ReduceSum", ["last_hidden_state", "length_axis"], ["sum"], keepdims=0),
         helper.make_node("ReduceSum", ["weights", "length_axis"], ["count"], keepdims=0),
         helper.make_node("Div", ["sum", "count"], ["mean"]),
         helper.make_node("MatMul", ["mean", "head"], ["logits"]),

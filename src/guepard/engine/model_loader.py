@@ -129,11 +129,11 @@ class _Loading:
 
     def __init__(self, definition: ModelDefinition, version: str, source: ModelSource, resources: Resources) -> None:
         self._definition = definition
-        self._policy = definition.policy
         self._version = version
         resolved = resolve(source, backend_for(definition.backend, source.path))
         self._engines = EngineChooser(resolved.source, resolved.backend)
         self._source = resolved.source
+        self._policy = resolved.source.policy
         self._hooks = _joined(definition.policy.hooks, resolved.hooks)
         # Where the files lie that steps may name: those of a format's are beside the version's own.
         where = source.path if resolved.hooks else definition.path

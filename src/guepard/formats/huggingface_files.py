@@ -79,7 +79,10 @@ def embedding_rows(weights: Weights) -> int:
             (size,) = struct.unpack("<Q", file.read(8))
             if size > _LARGEST_HEADER_BYTES:
                 raise ValueError
-            header = json.loads(file.read(size))
+            content = file.read(size)
+        header = json.loads(content)
+        if len(content) < size or not isinstance(header, dict):
+            raise ValueError
         for name, entry in header.items():
             if name.endswith("word_embeddings.weight"):
                 return int(entry["shape"][0])

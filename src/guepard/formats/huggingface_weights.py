@@ -31,6 +31,8 @@ def build(path: Path, parameters: Mapping[str, Any]) -> Any:
 
     kind = getattr(transformers, _CLASSES[str(parameters["task"])])
     is_pickle = str(parameters["weights"]).startswith("pytorch_model.bin")
+    shows_bars = transformers.utils.logging.is_progress_bar_enabled()
+    transformers.utils.logging.disable_progress_bar()  # they would stand between the lines of the log
     try:
         model = kind.from_pretrained(
             path,
@@ -41,6 +43,9 @@ def build(path: Path, parameters: Mapping[str, Any]) -> Any:
         )
     except Exception as error:  # whatever the library raises for files that do not fit
         raise LoadError(f"transformers refuses the folder: {type(error).__name__}: {_public(error, path)}") from error
+    finally:
+        if shows_bars:
+            transformers.utils.logging.enable_progress_bar()
 
     class Tensors(torch.nn.Module):  # type: ignore[misc]  # torch is not there for those who check types
         """Tensors in, a tensor out."""

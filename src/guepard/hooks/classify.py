@@ -16,7 +16,7 @@ Kind = Literal["single_label", "multi_label", "regression"]
 
 
 class Classify:
-    """`label` BYTES [1], `score` FP32 [1] and `scores` [classes], in the stead of the output.
+    """`label` BYTES and `score` for each row, and `scores` [classes], in the stead of the output.
 
     single_label: softmax. multi_label: a sigmoid for each class, `label` being the likeliest. regression: `score`
     is the value itself, and nothing else is answered. NaN is a failure of the model.
@@ -35,7 +35,7 @@ class Classify:
         if len(logits.spec.dims) != 1:
             raise LoadError(f"classify: output {logits.name!r} is {logits.spec}, and the step takes [classes]")
         count = logits.spec.dims[0]
-        score = TensorSpec("score", logits.datatype, [1])
+        score = TensorSpec("score", logits.datatype, ())
         if self._kind == "regression":
             if count not in (1, -1):
                 raise LoadError(f"classify: output {logits.name!r} has {count} values, and regression takes one")
@@ -43,18 +43,19 @@ class Classify:
         if count not in (-1, len(self._labels)):
             raise LoadError(f"classify.labels: there are {len(self._labels)}, and output {logits.name!r} has {count}")
         scores = TensorSpec("scores", logits.datatype, [len(self._labels)])
-        return replaced(given, logits.place, TensorSpec("label", "BYTES", [1]), score, scores)
+        return replaced(given, logits.place, TensorSpec("label", "BYTES", ()), score, scores)
 
     def run(self, outputs: Tensors, inputs: Tensors) -> Tensors:
         logits = self._logits.ranked(outputs)
         others = {name: array for name, array in outputs.items() if name != self._logits.name}
         if self._kind == "regression":
-            return {**others, "score": logits}
+            return {**others, "score": logits[:, 0]}
         if self._kind == "multi_label":
             with np.errstate(over="ignore"):  # of exp: 1 / infinity is the 0 that is meant
                 scores = 1 / (1 + np.exp(-logits))
         else:
             scores = np.exp(logits - logits.max(-1, keepdims=True))
             scores /= scores.sum(-1, keepdims=True)
-        best = scores.argmax(-1)[:, None]
-        return {**others, "label": self._labels[best], "score": np.take_along_axis(scores, best, -1), "scores": scores}
+        best = scores.argmax(-1)
+        score = scores[np.arange(len(scores)), best]
+        return {**others, "label": self._labels[best], "score": score, "scores": scores}

@@ -34,13 +34,13 @@ class _Piece:
 
 
 class Entities:
-    """`entities` BYTES [1]: a JSON list for each text, of `entity_group`, `score`, `word`, `start` and `end`.
+    """`entities` BYTES: a JSON list for each text, of `entity_group`, `score`, `word`, `start` and `end`.
 
     `start` and `end` count characters, and `word` is that part of the text as it came. With aggregation none each token
     is an entry, whose class is called `entity`. The class O is left out. NaN is a failure of the model.
     """
 
-    rides = (OFFSETS, TensorSpec(TEXT, "BYTES", [1]))
+    rides = (OFFSETS, TensorSpec(TEXT, "BYTES", ()))
     """What travels with each request from `tokenize` to here."""
 
     def __init__(
@@ -57,15 +57,15 @@ class Entities:
                 f"entities: output {logits.name!r} is {logits.spec}, and the step takes [length, {len(self._labels)}], "
                 "as there are so many labels"
             )
-        return replaced(given, logits.place, TensorSpec("entities", "BYTES", [1]))
+        return replaced(given, logits.place, TensorSpec("entities", "BYTES", ()))
 
     def run(self, outputs: Tensors, inputs: Tensors) -> Tensors:
         logits = self._logits.ranked(outputs)
         scores = np.exp(logits - logits.max(-1, keepdims=True)) if logits.size else logits
         scores /= scores.sum(-1, keepdims=True)
-        answers = np.empty((len(scores), 1), object)
-        for row, (text, offsets) in enumerate(zip(inputs[TEXT][:, 0], inputs[OFFSETS.name], strict=True)):
-            answers[row, 0] = orjson.dumps(list(self._found(text.decode(), offsets, scores[row])))
+        answers = np.empty(len(scores), object)
+        for row, (text, offsets) in enumerate(zip(inputs[TEXT], inputs[OFFSETS.name], strict=True)):
+            answers[row] = orjson.dumps(list(self._found(text.decode(), offsets, scores[row])))
         others = {name: array for name, array in outputs.items() if name != self._logits.name}
         return {**others, "entities": answers}
 

@@ -38,7 +38,7 @@ _SPARE_CHARACTERS = 4_096
 class Tokenize:
     """Makes `input_ids`, `attention_mask` and `token_type_ids`, of which a model takes some or all.
 
-    Shapes: [rows, 1] BYTES → [rows, length] each, `length` being that of the longest text; the end of shorter ones is
+    Shapes: [rows] BYTES → [rows, length] each, `length` being that of the longest text; the end of shorter ones is
         filled with what the tokenizer pads with, and `attention_mask` 0.
     """
 
@@ -97,7 +97,7 @@ class Tokenize:
         self._makes = tuple((spec.name, spec.datatype.dtype) for spec in made.values())
         rides = {spec.name for spec in wanted} & {OFFSETS.name, TEXT}
         self._gives_offsets, self._gives_text = OFFSETS.name in rides, TEXT in rides
-        takes = [TensorSpec(name, "BYTES", [1]) for name in (self._input, self._pair) if name is not None]
+        takes = [TensorSpec(name, "BYTES", ()) for name in (self._input, self._pair) if name is not None]
         return (*takes, *[spec for spec in wanted if spec.name not in made and spec.name not in rides])
 
     def run(self, tensors: Tensors) -> Tensors:
@@ -126,7 +126,7 @@ class Tokenize:
 
     def _texts(self, name: str, tensors: Tensors) -> list[str]:
         texts = []
-        for row, value in enumerate(tensors[name][:, 0]):
+        for row, value in enumerate(tensors[name]):
             try:
                 text = value.decode()
             except UnicodeDecodeError as error:

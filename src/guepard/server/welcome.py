@@ -12,8 +12,12 @@ from guepard.engine.sample_file import read_sample
 
 _MAX_MODELS = 4
 _MAX_QUESTION_BYTES = 2_048
-_GREY_DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mNoAAAAggCB2kUIOwAAAABJRU5ErkJggg=="
-"""One pixel as PNG in Base64: the least that `decode_image` takes."""
+_TAKEN_BY: Mapping[str, str] = {
+    # One pixel as PNG in Base64: the least that it takes.
+    "decode_image": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mNoAAAAggCB2kUIOwAAAABJRU5ErkJggg==",
+    "tokenize": "The cheetah lives in Africa, and runs faster than any other animal on land.",
+}
+"""What a first step is asked with."""
 
 
 def welcome(stream: TextIO, host: str, port: int, questions: Mapping[str, str | None]) -> None:
@@ -30,7 +34,7 @@ def welcome(stream: TextIO, host: str, port: int, questions: Mapping[str, str | 
 
 
 def question_for(config: ModelConfig, path: Path) -> str | None:
-    """A V2 request as JSON on one line: the folder's sample.json, else zeros of one row, or an image of one dot.
+    """A V2 request as JSON on one line: the folder's sample.json, else zeros of one row, or what its first step takes.
 
     None if that is too long.
     """
@@ -39,15 +43,12 @@ def question_for(config: ModelConfig, path: Path) -> str | None:
         inputs = [(spec, _shape(spec, config.max_batch_size > 0)) for spec in config.inputs if not spec.optional]
         if sum(prod(shape) for _, shape in inputs) > _MAX_QUESTION_BYTES:
             return None
-        takes_images = "decode_image" in config.preprocess
+        text = next((_TAKEN_BY[step] for step in config.preprocess if step in _TAKEN_BY), "")
         document = {
-            "inputs": [
-                _zeros(spec, shape, _GREY_DOT if takes_images and spec not in config.batch_inputs else "")
-                for spec, shape in inputs
-            ]
+            "inputs": [_zeros(spec, shape, "" if spec in config.batch_inputs else text) for spec, shape in inputs]
         }
-    text = json.dumps(document)
-    return text if len(text) <= _MAX_QUESTION_BYTES else None
+    question = json.dumps(document)
+    return question if len(question) <= _MAX_QUESTION_BYTES else None
 
 
 def _shape(spec: TensorSpec, batched: bool) -> list[int]:

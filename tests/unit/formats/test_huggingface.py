@@ -249,7 +249,7 @@ class TestWhatIsRefused:
         write_json(folder, "modules.json", [{"path": "1_P", "type": "sentence_transformers.models.Pooling"}])
         write_json(folder, "1_P/config.json", {"pooling_mode_weightedmean_tokens": True})
         with pytest.raises(
-            LoadError, match="pooling_mode_weightedmean_tokens.* is not served; set huggingface.pooling"
+            LoadError, match=r"pooling_mode_weightedmean_tokens.* is not served; set huggingface\.pooling"
         ):
             resolved(folder)
 

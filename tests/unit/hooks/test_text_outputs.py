@@ -71,19 +71,19 @@ class TestClassify:
 
     def test_one_label(self) -> None:
         made = self.run([[0, np.log(3)], [1000, -1000]])
-        assert made["label"].tolist() == [[b"good"], [b"bad"]]
-        np.testing.assert_allclose(made["score"], [[0.75], [1]], rtol=1e-6)
-        np.testing.assert_allclose(made["scores"], [[0.25, 0.75], [1, 0]], rtol=1e-6)
+        assert made["label"].tolist() == [b"good", b"bad"]
+        np.testing.assert_allclose(made["score"], [0.75, 1.0], rtol=1e-6)
+        np.testing.assert_allclose(made["scores"], [[0.25, 0.75], [1.0, 0.0]], rtol=1e-6)
 
     def test_several_labels(self) -> None:
         made = self.run([[0, 2], [-1000, 1000]], kind="multi_label")
-        assert made["label"].tolist() == [[b"good"], [b"good"]]
-        np.testing.assert_allclose(made["scores"], [[0.5, 0.880797], [0, 1]], rtol=1e-6)
+        assert made["label"].tolist() == [b"good", b"good"]
+        np.testing.assert_allclose(made["scores"], [[0.5, 0.880797], [0.0, 1.0]], rtol=1e-6)
 
     def test_a_value(self) -> None:
         step = Classify(HERE, ("score",), kind="regression")
-        assert step.after([TensorSpec("logits", "FP32", [1])], []) == (TensorSpec("score", "FP32", [1]),)
-        assert step.run({"logits": np.array([[3.5]], np.float32)}, {})["score"].tolist() == [[3.5]]
+        assert step.after([TensorSpec("logits", "FP32", [1])], []) == (TensorSpec("score", "FP32", []),)
+        assert step.run({"logits": np.array([[3.5]], np.float32)}, {})["score"].tolist() == [3.5]
 
     def test_nan_is_a_failure(self) -> None:
         with pytest.raises(ModelError, match="holds NaN"):
@@ -120,9 +120,9 @@ def entities(chosen: Sequence[int], aggregation: Any = "simple") -> list[dict[st
 
 def found(logits: NDArray[Any], aggregation: Any) -> list[dict[str, Any]]:
     step = Entities(HERE, LABELS, aggregation)
-    assert step.after([TensorSpec("logits", "FP32", [-1, 5])], []) == (TensorSpec("entities", "BYTES", [1]),)
-    inputs = {TEXT: np.array([[TEXT_OF.encode()]], object), OFFSETS.name: np.array([WHERE], np.int32)}
-    answer: list[dict[str, Any]] = json.loads(step.run({"logits": logits}, inputs)["entities"][0, 0])
+    assert step.after([TensorSpec("logits", "FP32", [-1, 5])], []) == (TensorSpec("entities", "BYTES", []),)
+    inputs = {TEXT: np.array([TEXT_OF.encode()], object), OFFSETS.name: np.array([WHERE], np.int32)}
+    answer: list[dict[str, Any]] = json.loads(step.run({"logits": logits}, inputs)["entities"][0])
     return answer
 
 
