@@ -126,8 +126,7 @@ def test_entities(folders: dict[str, Path], aggregation: str) -> None:
 
     folder = folders["token-classification"]
     pipeline = transformers.pipeline("token-classification", model=str(folder), aggregation_strategy=aggregation)
-    options = {"huggingface": {"aggregation": aggregation}}
-    with guepard.load(folder, **options) as model:
+    with guepard.load(folder, huggingface={"aggregation": aggregation}) as model:
         found = model.infer({"text": np.array([text.encode() for text in TEXTS], object)})["entities"]
     key = "entity" if aggregation == "none" else "entity_group"
     number = 0

@@ -129,7 +129,7 @@ class Comparison:
             times = self._time(executor)
             if not times:
                 return known(rejected="there was no time to measure it", is_cut=True)
-            ratio = min(each.ratio for each in times)
+            ratio = round(min(each.ratio for each in times), 3)  # nobody could tell more places from noise
             self._best = max(self._best, ratio)
             return known(row_ns=times[0].candidate, reference_row_ns=times[0].reference, ratio=ratio)
         except Exception as error:

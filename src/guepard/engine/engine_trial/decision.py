@@ -43,7 +43,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
             "row_ms": _ms(self.row_ns),
             "rows_per_second": round(1e9 / self.row_ns, 1) if self.row_ns else None,
             "reference_row_ms": _ms(self.reference_row_ns),
-            "ratio": None if self.ratio is None else round(self.ratio, 3),
+            "ratio": self.ratio,
             "worst_cosine": None if self.cosine is None else round(self.cosine, 7),
             "top1_agreement": None if self.top1 is None else round(self.top1, 4),
             "load_ms": _ms(self.load_ns),
@@ -70,7 +70,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         """`duration_ns`: what it took this time, which is little where it was `cached`."""
         return {
             "candidates": [candidate.facts() for candidate in self.candidates],
-            "ratio": round(self.ratio, 3),
+            "ratio": self.ratio,
             "cached": cached,
             "decision_seconds": round(duration_ns / 1e9, 3),
         }
