@@ -36,6 +36,8 @@ def open_openvino(model: ReferenceModel, threads: int, precision: str) -> Callab
     core = openvino.Core()
     properties = {"INFERENCE_PRECISION_HINT": precision, "NUM_STREAMS": threads, "INFERENCE_NUM_THREADS": threads}
     compiled = core.compile_model(core.read_model(model.path()), "CPU", {**properties, "ENABLE_CPU_PINNING": False})
+    if compiled.get_property("INFERENCE_PRECISION_HINT") != getattr(openvino.Type, precision):
+        raise ValueError(f"this CPU does not compute in {precision}")
 
     def make() -> Run:
         request = compiled.create_infer_request()
