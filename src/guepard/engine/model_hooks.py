@@ -117,8 +117,8 @@ class ModelHooks:
         """The reverse of `_rows_of`. All tensors of a model without batches have the rows of its first input."""
         if self._batched:
             return tuple(specs)
-        known = {spec.name: spec.dims[0] for spec in (*self._model.inputs, *self._model.outputs)}
-        first = self._model.inputs[0].dims[0] if self._model.inputs else -1
+        known = {spec.name: spec.dims[0] for spec in (*self._model.inputs, *self._model.outputs) if spec.dims}
+        first = next((spec.dims[0] for spec in self._model.inputs if spec.dims), -1)
         return tuple(
             [
                 TensorSpec(spec.name, spec.datatype.name, (known.get(spec.name, first), *spec.dims), spec.optional)
