@@ -10,7 +10,7 @@ SERVE_READY := .venv/.ready-text
 DEV_READY := .venv/.ready-dev
 ARGS ?=
 
-$(SERVE_READY) $(DEV_READY): .venv/.ready-%: pyproject.toml constraints-dev.txt scripts/install.sh
+$(SERVE_READY) $(DEV_READY): .venv/.ready-%: pyproject.toml constraints-dev.txt scripts/install.sh hatch_build.py $(wildcard src/guepard/protocols/*.c)
 	@scripts/install.sh $*
 
 .PHONY: help

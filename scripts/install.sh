@@ -18,7 +18,7 @@ fail() {
 
 is_ready() {
     [ -e "$ready" ] || return 1
-    for source in pyproject.toml constraints-dev.txt scripts/install.sh; do
+    for source in pyproject.toml constraints-dev.txt scripts/install.sh hatch_build.py src/guepard/protocols/*.c; do
         [ ! "$source" -nt "$ready" ] || return 1
     done
 }

@@ -22,6 +22,9 @@ class ReadyCodec:
     def decode_json(self, *_: Any) -> Any:
         return self._request
 
+    def decode_large(self, *_: Any) -> Any:
+        return self._request
+
     def decode_binary(self, *_: Any) -> Any:
         return self._request
 

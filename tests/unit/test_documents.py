@@ -110,7 +110,7 @@ def test_the_code_map_names_every_file_and_no_other() -> None:
         heading, _, lines = part.partition("\n")
         folder = heading.strip("`/ ").removeprefix(".")
         mapped |= {(Path(folder) / name).as_posix() for name in re.findall(r"^- `([\w.]+)` \S", lines, re.MULTILINE)}
-    files = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
+    files = {path.relative_to(PACKAGE).as_posix() for path in (*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.c"))}
     assert mapped == {path for path in files if path == "__init__.py" or not path.endswith("/__init__.py")}
 
 

@@ -18,12 +18,15 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: Namespace, started_ns: int) -> int:
+    from guepard.protocols.compiled_part import load_compiled
+
     versions = {"guepard": __version__, "python": platform.python_version()} | _installed()
+    numbers = "pure Python" if load_compiled() is None else "compiled"
     if arguments.json:
-        print(json.dumps(versions | {"platform": platform.platform()}))
+        print(json.dumps(versions | {"json_numbers": numbers, "platform": platform.platform()}))
     else:
         others = ", ".join(f"{name} {version}" for name, version in versions.items() if name != "guepard" and version)
-        print(f"guepard {__version__} ({others})")
+        print(f"guepard {__version__} ({others}; JSON numbers: {numbers})")
     return 0
 
 

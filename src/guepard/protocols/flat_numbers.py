@@ -15,7 +15,7 @@ from guepard.core.datatypes import DATATYPES
 from guepard.core.memo import Memo
 from guepard.core.tensor import Array
 
-_CODES = {
+CODES = {
     "FP16": "e",
     "FP32": "f",
     "FP64": "d",
@@ -72,4 +72,4 @@ class _Packers(Memo[int, Callable[..., bytes]]):
 
 @cache
 def _packers(datatype: str) -> _Packers:
-    return _Packers(_CODES[datatype])
+    return _Packers(CODES[datatype])

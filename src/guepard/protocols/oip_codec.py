@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from guepard.core.errors import InputError
+from guepard.core.errors import InputError, Unsupported
 from guepard.core.memo import Memo
 from guepard.core.model_config import ModelConfig
 from guepard.core.regions import NOT_ALLOWED, Regions
@@ -19,7 +19,9 @@ from guepard.core.response import InferenceResponse, ResponseSender
 from guepard.core.tensor import Array, Tensor, TensorSpec
 from guepard.protocols import oip_binary, oip_json
 from guepard.protocols.flat_numbers import FlatNumbers
+from guepard.protocols.large_arrays import LargeArrays, find_large_arrays
 from guepard.protocols.large_json import LARGE, LargeJson, Rows, rows_of, weight
+from guepard.protocols.number_text import Pause, read_numbers
 from guepard.protocols.oip_binary import encode_array as encode_binary
 from guepard.protocols.oip_binary_head import BinaryHead
 from guepard.protocols.oip_json import encode_array as encode_json
@@ -79,12 +81,52 @@ class OipCodec:
                     return request
         wire = oip_json.decode(body)
         inputs = [_input(tensor, f"inputs[{index}]") for index, tensor in enumerate(wire.inputs)]
-        tensors = [given for given in inputs if isinstance(given, Tensor)]
-        request = InferenceRequest(tensors, sender, request_start)
-        describe(request, wire)
-        if len(tensors) < len(inputs):
-            place_inputs(request, inputs)
-        return request
+        return _request(inputs, wire, sender, request_start)
+
+    def decode_large(self, body: Buffer, sender: ResponseSender, request_start: int, pause: Pause) -> InferenceRequest:
+        """As `decode_json`, for long bodies and beside the loop. `pause` is called every now and then.
+
+        Raises: InputError, Unsupported.
+        """
+        found = find_large_arrays(body)
+        if found is not None:
+            try:
+                request = self._with_arrays(found, sender, request_start, pause)
+            except (InputError, Unsupported):
+                request = None  # the body as a whole tells what is wrong
+            if request is not None:
+                return request
+        return self.decode_json(body, sender, request_start)
+
+    def _with_arrays(
+        self, found: LargeArrays, sender: ResponseSender, request_start: int, pause: Pause
+    ) -> InferenceRequest | None:
+        wire = oip_json.decode(found.rest)
+        inputs: list[Tensor | SharedInput] = []
+        place = 0
+        for index, tensor in enumerate(wire.inputs):
+            if found.place_of(tensor.data) < 0:
+                inputs.append(_input(tensor, f"inputs[{index}]"))
+                continue
+            array = self._large_array(found, place, tensor, pause)
+            if array is None:
+                return None
+            inputs.append(Tensor(tensor.name, tensor.datatype, array))
+            place += 1
+        if place != len(found.arrays):
+            return None
+        return _request(inputs, wire, sender, request_start)
+
+    def _large_array(
+        self, found: LargeArrays, place: int, tensor: WireTensor[msgspec.Raw], pause: Pause
+    ) -> Array | None:
+        """The data of `tensor`, if it is the next of the arrays; None: left to another way."""
+        if tensor.parameters or found.place_of(tensor.data) != place:
+            return None
+        depth, text = oip_json.depth_of(bytes(found.arrays[place][:4_096])), found.arrays[place]
+        if depth not in (1, len(tensor.shape)):
+            return None
+        return read_numbers(text, tensor.datatype, tensor.shape, depth == 1, pause)
 
     def _flat_tensors(self, wire: WireRequest[list[Any]], numbers: FlatNumbers) -> list[Tensor] | None:
         """The inputs, if each is flat data of the model's own datatype and of the size that its shape needs."""
@@ -241,6 +283,20 @@ class OipCodec:
             before = b","
         parts.append(b"]}")
         return LargeJson(parts, buffers)
+
+
+def _request(
+    inputs: Sequence[Tensor | SharedInput],
+    wire: WireRequest[msgspec.Raw],
+    sender: ResponseSender,
+    request_start: int,
+) -> InferenceRequest:
+    tensors = [given for given in inputs if isinstance(given, Tensor)]
+    request = InferenceRequest(tensors, sender, request_start)
+    describe(request, wire)
+    if len(tensors) < len(inputs):
+        place_inputs(request, inputs)
+    return request
 
 
 def _input(tensor: WireTensor[msgspec.Raw], where: str) -> Tensor | SharedInput:

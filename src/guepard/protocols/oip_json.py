@@ -72,7 +72,7 @@ def tensor_from_raw(name: str, datatype: str, shape: list[int], raw: msgspec.Raw
     """
     known_datatype(name, datatype)
     text = bytes(raw)
-    depth = _depth(text)
+    depth = depth_of(text)
     label = f"input {name!r}: data"
     if depth == 0:
         raise InputError(f"{where}.data: expected an array, got {_json_kind(text)}")
@@ -129,7 +129,7 @@ def _array(label: str, datatype: str, values: list[object]) -> Array:
         raise
 
 
-def _depth(text: bytes) -> int:
+def depth_of(text: bytes) -> int:
     """How many arrays open before the first element."""
     return text.count(b"[", 0, len(text) - len(text.lstrip(b"[ \t\r\n")))
 

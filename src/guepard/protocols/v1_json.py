@@ -23,9 +23,11 @@ from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse, ResponseSender
 from guepard.core.tensor import Array, Tensor, TensorSpec
 from guepard.protocols.large_json import LargeJson
+from guepard.protocols.number_text import Pause
 from guepard.protocols.oip_messages import refuse
 from guepard.protocols.oip_parameters import apply_parameters
 from guepard.protocols.reply_format import flag
+from guepard.protocols.v1_large import LargePredict
 from guepard.protocols.v1_messages import PredictTypes, WirePredict, raw_decoder
 from guepard.protocols.v1_outputs import SMALL, are_large, encode_objects, encode_output, large_objects, large_output
 from guepard.protocols.v1_values import ValueReader
@@ -65,6 +67,7 @@ class V1Codec:
         self._types = types = PredictTypes(config.inputs, batched)
         self._decode = (types.bare or types.named).decode
         self._readers = [ValueReader(spec, batched) for spec in config.inputs]
+        self._large = LargePredict(self._readers, batched, types.has_rows)
         self._getters = [attrgetter(field) for field in types.fields]
         names = ", ".join(repr(spec.name) for spec in config.inputs)
         self._whose = f"model {config.name!r} has {'input' if len(config.inputs) == 1 else 'inputs'} {names}"
@@ -77,6 +80,21 @@ class V1Codec:
             message = self._decode(body)
         except _FAULTS as error:
             message = self._decode_otherwise(body, error)
+        return self._request(message, body, sender, request_start)
+
+    def decode_large(self, body: Buffer, sender: ResponseSender, request_start: int, pause: Pause) -> InferenceRequest:
+        """As `decode_json`, for long bodies and beside the loop. `pause` is called every now and then.
+
+        Raises: InputError.
+        """
+        message = self._large.message(body, pause)
+        if message is None:
+            return self.decode_json(body, sender, request_start)
+        return self._request(message, b"", sender, request_start)
+
+    def _request(
+        self, message: WirePredict[Any, Any], body: Buffer, sender: ResponseSender, request_start: int
+    ) -> InferenceRequest:
         if message.signature_name and message.signature_name != SIGNATURE:
             raise InputError(
                 f"signature_name: unknown signature {message.signature_name!r}; leave it out or send {SIGNATURE!r}"
@@ -138,6 +156,8 @@ class V1Codec:
     def _rows(self, instances: Any, body: Buffer) -> Sequence[Tensor]:
         if not self._types.has_rows:
             raise InputError(f"instances: model {self.config.name!r} takes no batches and has no rows; send inputs")
+        if type(instances) is tuple:
+            return instances
         if not instances:
             raise InputError("instances: empty; send at least one")
         if type(instances[0]) is not self._types.row:
@@ -152,6 +172,8 @@ class V1Codec:
         return tensors
 
     def _columns(self, inputs: Any, body: Buffer) -> Sequence[Tensor]:
+        if type(inputs) is tuple:
+            return inputs
         if type(inputs) is not self._types.columns:
             return (self._readers[0].tensor(inputs, "inputs"),)
         self._refuse_repetition(body, 1)

@@ -5,6 +5,7 @@ An `Application` is what serves; the process around it belongs to whoever runs i
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -155,8 +156,10 @@ class Application:
             self._access_log = AccessLog(settings.logging.sample_rate, monotonic_ns)
             metrics_router = Router(MetricsRoutes(registry, guard).routes(), "this port serves /metrics")
             self._coders = coders = Coders()
+            self._decoders = decoders = Coders.for_bodies(os.cpu_count() or 1)
+            limits, log = _limits(options), self._access_log
             contexts = [
-                HttpContext(routes, _limits(options), admission, registry, self._access_log, statuses, coders, buffers)
+                HttpContext(routes, limits, admission, registry, log, statuses, coders, decoders, buffers)
                 for routes in (router, metrics_router)
             ]
             api_context, metrics_context = contexts
@@ -235,6 +238,7 @@ class Application:
             await listener.close()
         await asyncio.sleep(0)  # in which connections learn that they are lost, and end what ran for them
         self._coders.close()
+        self._decoders.close()
         if self._shared_memory is not None:
             self._shared_memory.unregister(None)
         self._access_log.close()

@@ -23,6 +23,7 @@ from guepard.server.http.ahead import Ahead
 from guepard.server.http.answer_coding import BodyPieces
 from guepard.server.http.backlog import Backlog
 from guepard.server.http.body_receiver import BodyReceiver
+from guepard.server.http.coders import Coders
 from guepard.server.http.context import HttpContext
 from guepard.server.http.endpoint import Buffer, Pieces, Work
 from guepard.server.http.head_memo import HEAD_END
@@ -256,8 +257,12 @@ class HttpConnection(SingleResponse, asyncio.Protocol):
         self._admission.acquire(size, held=self._permit)
         self._permit += size
 
-    def wait_for(self, work: Work) -> None:
+    def wait_for(self, work: Work | None) -> None:
         self._work = work
+
+    @property
+    def decoders(self) -> Coders:
+        return self._context.decoders
 
     def begin_anew(self, head: RequestHead, body: Buffer) -> None:
         self._work = None

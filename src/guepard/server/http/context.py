@@ -41,6 +41,7 @@ class HttpContext:
     access_log: AccessLog
     statuses: StatusTable = OWN_STATUSES
     coders: Coders = field(default_factory=Coders)
+    decoders: Coders = field(default_factory=Coders.for_bodies)
     buffers: BufferPool | None = None
     date: DateHeader = field(default_factory=DateHeader)
     heads: HeadMemo = field(default_factory=HeadMemo)

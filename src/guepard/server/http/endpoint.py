@@ -5,6 +5,7 @@ from typing import Protocol
 
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
+from guepard.server.http.coders import Coders
 from guepard.server.http.request_head import RequestHead
 from guepard.server.inference_exchange import InferenceExchange
 
@@ -57,8 +58,13 @@ class Exchange(InferenceExchange, Protocol):
         """Count `size` bytes more among those that this exchange holds. Raises: Overloaded, PayloadTooLarge."""
         ...
 
-    def wait_for(self, work: Work) -> None:
-        """Name what goes on for this exchange, so that it hears of the client."""
+    def wait_for(self, work: Work | None) -> None:
+        """Name what goes on for this exchange, so that it hears of the client. None: it is done."""
+        ...
+
+    @property
+    def decoders(self) -> Coders:
+        """The threads on which long bodies are read."""
         ...
 
     def begin_anew(self, head: RequestHead, body: Buffer) -> None:

@@ -16,6 +16,7 @@ from guepard.core.response import InferenceResponse, ResponseSender
 from guepard.engine.data_plane import DataPlane
 from guepard.engine.served_model import ServedModel
 from guepard.protocols.large_json import LargeJson
+from guepard.server.http.body_decoding import LARGE_BODY, BodyDecoding, Pause
 from guepard.server.http.endpoint import Body, Buffer, Exchange, Pieces
 from guepard.server.http.media_type import INFER_TYPES, check_media_type
 from guepard.server.http.request_head import RequestHead
@@ -32,6 +33,12 @@ class Codec(Protocol):
     def config(self) -> ModelConfig: ...
 
     def decode_json(self, body: bytes | memoryview, sender: ResponseSender, request_start: int) -> InferenceRequest: ...
+
+    def decode_large(
+        self, body: bytes | memoryview, sender: ResponseSender, request_start: int, pause: Pause
+    ) -> InferenceRequest:
+        """As `decode_json`, for long bodies and beside the loop."""
+        ...
 
     def decode_binary(
         self, body: bytes | memoryview, header_length: int, sender: ResponseSender, request_start: int
@@ -165,17 +172,24 @@ class InferEndpoint:
         )
 
     def start(self, exchange: Exchange, head: RequestHead, body: Buffer, started: int) -> None:
-        target, header_length, timeout, level = head.note
+        target, header_length, _, _ = head.note
         if target.generation != self._data_plane.generation:
             self._aim(target, head)
         try:
             if header_length is None:
+                if len(body) >= LARGE_BODY:
+                    self._decode_beside(exchange, head, body, started)
+                    return
                 request = target.codec.decode_json(body, exchange, started)
             else:
                 request = target.codec.decode_binary(body, header_length, exchange, started)
         except GuepardError as error:
             target.served.refuse(InferenceRequest((), exchange, started), error)
             return
+        self._execute(exchange, head, request)
+
+    def _execute(self, exchange: Exchange, head: RequestHead, request: InferenceRequest) -> None:
+        target, _, timeout, level = head.note
         if timeout:
             request.timeout_ns = min(request.timeout_ns or timeout, timeout)
         if level:
@@ -185,6 +199,24 @@ class InferEndpoint:
             return
         exchange.infer_with(request, target.served)
         target.served.infer(request)
+
+    def _decode_beside(self, exchange: Exchange, head: RequestHead, body: Buffer, started: int) -> None:
+        target = head.note.target
+        decode = target.codec.decode_large
+
+        def execute(request: InferenceRequest) -> None:
+            self._served(target, head)  # the models may have changed meanwhile
+            self._execute(exchange, head, request)
+
+        exchange.wait_for(
+            BodyDecoding(
+                exchange,
+                exchange.decoders,
+                lambda pause: decode(body, exchange, started, pause),
+                execute,
+                lambda error: self._served(target, head).refuse(InferenceRequest((), exchange, started), error),
+            )
+        )
 
     def write(
         self, head: RequestHead, request: InferenceRequest, response: InferenceResponse

@@ -15,9 +15,11 @@ from guepard.core.regions import NOT_ALLOWED, Regions
 from guepard.core.request import InferenceRequest
 from guepard.core.response import InferenceResponse
 from guepard.engine.data_plane import DataPlane
+from guepard.protocols.large_arrays import find_large_arrays
 from guepard.protocols.oip_codec import OipCodec
 from guepard.protocols.v1_json import PredictForm, V1Codec
 from guepard.protocols.v1_messages import has_tensors
+from guepard.server.http.body_decoding import LARGE_BODY
 from guepard.server.http.endpoint import Body, Buffer, Exchange, Pieces
 from guepard.server.http.infer_endpoint import InferEndpoint
 from guepard.server.http.media_type import INFER_TYPES, check_media_type
@@ -75,7 +77,7 @@ class InvocationsEndpoint:
         if head.note.generation != self._data_plane.generation:
             self.check(head)  # another model may be the only one by now
         note: _Note = head.note
-        if note.binary or has_tensors(body):
+        if note.binary or has_tensors(_outline(body)):
             self._oip.start(exchange, note.oip, body, started)
         elif note.v1_fault is not None:
             raise note.v1_fault.with_traceback(None)  # else each raise would add to what it refers to
@@ -100,6 +102,12 @@ class InvocationsEndpoint:
             return names[0]
         told = f"one of {', '.join(names[:32])}" if names else "a model; none is known yet"
         raise InputError(f"X-Amzn-SageMaker-Target-Model: {len(names)} models may be meant; name {told}")
+
+
+def _outline(body: Buffer) -> Buffer:
+    """Enough of `body` to tell its form by: long arrays are not looked into here."""
+    found = find_large_arrays(body) if len(body) >= LARGE_BODY else None
+    return body if found is None else found.rest
 
 
 def _header_size(content_type: str) -> bytes:

@@ -1,0 +1,3 @@
+from collections.abc import Buffer  # type: ignore[attr-defined,unused-ignore]
+
+def read(text: Buffer, dims: tuple[int, ...], kind: str, bound: float, out: Buffer, /) -> bool: ...
