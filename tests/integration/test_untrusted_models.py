@@ -360,7 +360,7 @@ def test_nothing_but_its_ports_listens(server: RunningServer) -> None:
         ("model.mar", zipped(), "archive"),
         ("model.onnx", zipped(), "archive"),
         ("model.onnx", tarred(), "archive"),
-        ("model.pkl", pickle.dumps({}), "not served"),
+        ("model.h5", b"\x89HDF", "not served"),
         ("model.plan", zipped(), "archive"),
     ],
 )

@@ -27,6 +27,7 @@ _HOMES = {
     "onnxruntime": ("guepard.backends.onnxruntime", "OnnxRuntimeBackend"),
     "openvino": ("guepard.backends.openvino", "OpenVinoBackend"),
     "pytorch": ("guepard.backends.pytorch", "PyTorchBackend"),
+    "sklearn": ("guepard.backends.sklearn", "SklearnBackend"),
     "python": ("guepard.backends.python", "PythonBackend"),
     "identity": ("guepard.backends.identity", "IdentityBackend"),
 }
@@ -39,6 +40,10 @@ _BY_SUFFIX = {
     ".pt2": "pytorch",
     ".pt": "pytorch",
     ".ts": "pytorch",
+    ".joblib": "sklearn",
+    ".pkl": "sklearn",
+    ".pickle": "sklearn",
+    ".skops": "sklearn",
     ".py": "python",
 }
 _BY_FILE = {
@@ -46,6 +51,10 @@ _BY_FILE = {
     "model.xml": "openvino",
     "model.pt2": "pytorch",
     "model.pt": "pytorch",
+    "model.joblib": "sklearn",
+    "model.pkl": "sklearn",
+    "model.pickle": "sklearn",
+    "model.skops": "sklearn",
     "model.py": "python",
 }
 
@@ -58,9 +67,6 @@ TAKES_DECLARED = frozenset({"identity", "pytorch"})
 _ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".mar", ".nemo", ".whl")
 
 _FOREIGN_SUFFIXES = {
-    ".pkl": "pickle",
-    ".pickle": "pickle",
-    ".joblib": "pickle",
     ".safetensors": "safetensors",
     ".gguf": "GGUF",
     ".h5": "Keras",
@@ -76,8 +82,6 @@ _FOREIGN_FILES = {
     "saved_model.pb": "TensorFlow SavedModel",
     "model.savedmodel": "TensorFlow SavedModel",
     "model.plan": "TensorRT",
-    "model.pkl": "pickle",
-    "model.joblib": "pickle",
     "model.safetensors": "safetensors",
 }
 

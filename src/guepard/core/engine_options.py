@@ -108,7 +108,11 @@ class PyTorchOptions:
 
 @dataclass(frozen=True, slots=True)
 class SklearnOptions:
-    """Of scikit-learn models."""
+    """Of scikit-learn models: whether they are converted to ONNX, and the datatype of their numbers."""
+
+    convert: Literal["auto", "always", "never"] = "auto"
+    datatype: Literal["FP32", "FP64"] = "FP32"
+    convert_timeout_ns: int = 60 * 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from guepard.backends.base import ModelSource
 from guepard.formats.base import Format, Resolved
 
 _HOMES: dict[str, tuple[str, str]] = {
+    "sklearn": ("guepard.formats.sklearn", "SklearnFormat"),
     "huggingface": ("guepard.formats.huggingface", "HuggingFaceFormat"),
 }
 

@@ -23,9 +23,29 @@ _ARCHIVE_MAGIC = (
     b"\x28\xb5\x2f\xfd",
 )
 _TAR_MAGIC = (b"ustar", 257)
-_MODEL_FILES = ("model.onnx", "model.py", "model.xml", "model.pt2", "model.pt", "config.json")
-_SUFFIXES = (".onnx", ".xml", ".pt2", ".pt", ".ts", ".pth", ".ckpt", ".bin")
-_ARCHIVED = (".pt2", ".pt", ".ts", ".pth", ".ckpt", ".bin")  # models that are archives by their nature
+_MODEL_FILES = (
+    "model.onnx",
+    "model.py",
+    "model.xml",
+    "model.pt2",
+    "model.pt",
+    "model.joblib",
+    "model.pkl",
+    "model.pickle",
+    "model.skops",
+    "config.json",
+)
+_SUFFIXES = (".onnx", ".xml", ".pt2", ".pt", ".ts", ".pth", ".ckpt", ".bin", ".joblib", ".pkl", ".pickle", ".skops")
+_ARCHIVED = (
+    ".pt2",
+    ".pt",
+    ".ts",
+    ".pth",
+    ".ckpt",
+    ".bin",
+    ".joblib",
+    ".skops",
+)  # models that are archives by their nature
 
 
 class SourcePath(NamedTuple):
@@ -76,7 +96,7 @@ def locate(text: str) -> LocationKind:
     if path.suffix not in _SUFFIXES:
         raise ConfigurationError(
             f"{text}: {path.suffix or 'a file without a suffix'} is not served by this version; "
-            "name an .onnx, .xml, .pt2 or .pt file, a model folder or module.py:Class"
+            "name an .onnx, .xml, .pt2, .pt, .joblib, .pkl or .skops file, a model folder or module.py:Class"
         )
     return "file"
 

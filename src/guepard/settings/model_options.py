@@ -23,6 +23,7 @@ from guepard.settings.onnxruntime_options import OnnxRuntimeSettings
 from guepard.settings.openvino_options import OpenVinoSettings
 from guepard.settings.pytorch_options import PyTorchSettings
 from guepard.settings.request_parameters import RequestParameterSettings
+from guepard.settings.sklearn_options import SklearnSettings
 from guepard.settings.steps import POSTPROCESS, PREPROCESS
 from guepard.settings.units import ByteSize, Duration
 
@@ -191,7 +192,7 @@ class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
     """What `defaults` may say for every model."""
 
     backend: Annotated[
-        Literal["auto", "onnxruntime", "openvino", "pytorch", "huggingface", "python", "identity"],
+        Literal["auto", "onnxruntime", "openvino", "pytorch", "sklearn", "huggingface", "python", "identity"],
         Meta(
             description="What loads the model; auto decides by the files that are there. Installed packages may add "
             "more."
@@ -234,6 +235,9 @@ class ModelOptions(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
         Positive(),
         DefaultText("no bound"),
     ] = None
+    sklearn: Annotated[SklearnSettings, Meta(description="How an estimator of scikit-learn is served.")] = (
+        SklearnSettings()
+    )
     huggingface: Annotated[HuggingFaceSettings, Meta(description="What a Hugging Face folder is served as.")] = (
         HuggingFaceSettings()
     )

@@ -7,6 +7,7 @@ from guepard.core.engine_options import (
     HuggingFaceOptions,
     OpenVinoOptions,
     PyTorchOptions,
+    SklearnOptions,
     Tolerance,
 )
 from guepard.core.hooks import Hooks
@@ -77,6 +78,11 @@ def _engines(model: ModelSettings) -> EngineOptions:
             compile_timeout_ns=int(model.pytorch.compile_timeout),
         ),
         onnxruntime=to_onnxruntime_options(model.onnxruntime),
+        sklearn=SklearnOptions(
+            convert=model.sklearn.convert,
+            datatype=model.sklearn.datatype,
+            convert_timeout_ns=int(model.sklearn.convert_timeout),
+        ),
         huggingface=HuggingFaceOptions(
             task=model.huggingface.task,
             pooling=model.huggingface.pooling,

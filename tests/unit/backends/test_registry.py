@@ -43,6 +43,9 @@ def the_file(name: str) -> Place:
         (the_file("any.pt"), "pytorch"),
         (the_file("any.pth"), "pytorch"),
         (place("model.pt2"), "pytorch"),
+        (the_file("any.joblib"), "sklearn"),
+        (the_file("any.pkl"), "sklearn"),
+        (place("model.skops"), "sklearn"),
         (place("model.pt2", "model.pt"), "pytorch"),
     ],
 )
@@ -54,14 +57,15 @@ def test_auto_goes_by_what_is_there(tmp_path: Path, make: Place, backend: str) -
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (place(), r"none of model\.onnx, model\.xml, model\.pt2, model\.pt, model\.py"),
+        (
+            place(),
+            r"none of model\.onnx, model\.xml, model\.pt2, model\.pt, model\.joblib, model\.pkl, model\.pickle, model\.skops, model\.py",
+        ),
         (place("model.onnx", "model.py"), r"choose with backend: onnxruntime or backend: python"),
         (place("net.onnx"), r"no model\.onnx or .*model\.py, but net\.onnx; rename it, or serve the file itself"),
         (place("model.plan"), r"no backend for TensorRT models \(model\.plan\) in this version; export the model to"),
         (place("saved_model.pb"), "no backend for TensorFlow SavedModel models"),
         (place("model.savedmodel/saved_model.pb"), "no backend for TensorFlow SavedModel models"),
-        (the_file("m.pkl"), "no backend for pickle models"),
-        (the_file("m.joblib"), "no backend for pickle models"),
         (the_file("m.H5"), "no backend for Keras models"),
         (the_file("m.what"), r"no backend for such files \(m\.what\)"),
         (the_file("m.tar.gz"), "is an archive, and archives are not opened; unpack it"),
@@ -84,7 +88,7 @@ def test_a_named_backend_is_taken_whatever_lies_there(tmp_path: Path, name: str)
     ("name", "hint"),
     [
         ("onnxruntim", "did you mean 'onnxruntime'"),
-        ("tensorrt_llm", "use one of auto, onnxruntime, openvino, pytorch, python, identity"),
+        ("tensorrt_llm", "use one of auto, onnxruntime, openvino, pytorch, sklearn, python, identity"),
     ],
 )
 def test_an_unknown_name_is_refused_with_the_near_ones(tmp_path: Path, name: str, hint: str) -> None:

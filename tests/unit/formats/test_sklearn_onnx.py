@@ -1,0 +1,106 @@
+"""Estimators as ONNX: each answers as it does itself, also where a rounding would send a row elsewhere."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from guepard.backends.sklearn_samples import accepted_sample
+from guepard.backends.sklearn_signature import Datatype, taken_by
+from guepard.formats.sklearn_agreement import disagreement
+from guepard.formats.sklearn_onnx import NotConverted, convert
+from tests.services.sklearn_models import FLOWERS, MAKERS, REVIEWS, Fitted, logarithms
+
+
+@pytest.fixture(autouse=True)
+def others_warn() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def converted(fitted: Fitted, path: Path, datatype: Datatype = "FP32") -> str:
+    """Where it disagrees."""
+    taken = taken_by(fitted.estimator, datatype)
+    inputs, given = accepted_sample(fitted.estimator, taken, datatype, 512)
+    convert(fitted.estimator, taken, given, path)
+    return disagreement(fitted.estimator, taken, given, path, inputs)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_it_answers_as_the_estimator_does(kind: str, tmp_path: Path) -> None:
+    fitted = MAKERS[kind]()
+    path = tmp_path / "model.onnx"
+    assert converted(fitted, path) == ""
+    session = onnxruntime.InferenceSession(str(path))
+    if kind == "texts":
+        fed = {"text": np.array(REVIEWS, object)}
+    elif kind == "columns":
+        fed = {
+            name: (np.array(list(values), object) if name == "port" else values.to_numpy(np.float32))
+            for name, values in fitted.rows.items()
+        }
+    else:
+        fed = {"input": fitted.rows.astype(np.float32)}
+    first = session.run(None, fed)[0]
+    estimator, rows = fitted.estimator, fitted.rows
+    if isinstance(rows, np.ndarray):
+        rows = rows.astype(np.float32).astype(float)  # as they were asked with
+    expected = estimator.predict(rows) if hasattr(estimator, "predict") else estimator.transform(rows)
+    if expected.dtype.kind == "f":
+        np.testing.assert_allclose(first, expected, rtol=1e-3, atol=1e-3)
+    else:
+        assert first.tolist() == expected.tolist()
+
+
+def test_doubles_too(tmp_path: Path) -> None:
+    fitted = MAKERS["two numbers"]()
+    assert converted(fitted, tmp_path / "model.onnx", "FP64") == ""
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
+    (answer,) = session.run(None, {"input": fitted.rows})
+    np.testing.assert_allclose(answer, fitted.estimator.predict(fitted.rows), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "other", "told"),
+    [
+        ("forest", "boosting", "differs"),
+        ("names", "forest", "differs"),
+        ("two numbers", "histograms of numbers", "shape"),
+    ],
+)
+def test_another_model_is_noticed(kind: str, other: str, told: str, tmp_path: Path) -> None:
+    assert converted(MAKERS[kind](), tmp_path / "model.onnx") == ""
+    estimator = MAKERS[other]().estimator
+    taken = taken_by(estimator, "FP32")
+    inputs, given = accepted_sample(estimator, taken, "FP32", 64)
+    assert told in disagreement(estimator, taken, given, tmp_path / "model.onnx", inputs)
+
+
+def test_a_threshold_that_was_rounded_up_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As skl2onnx by itself rounds those of trees over histograms."""
+    monkeypatch.setattr("skl2onnx.common.tree_ensemble.sklearn_threshold", lambda value, dtype, mode: np.float64(value))
+    assert "as ONNX prediction differs" in converted(MAKERS["histograms of numbers"](), tmp_path / "model.onnx")
+
+
+def test_what_has_no_converter_says_so(tmp_path: Path) -> None:
+    with pytest.raises(NotConverted, match="skl2onnx does not convert it: RuntimeError: FunctionTransformer"):
+        converted(logarithms(), tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def test_a_model_that_does_not_run_says_so(tmp_path: Path) -> None:
+    fitted = MAKERS["forest"]()
+    taken = taken_by(fitted.estimator, "FP32")
+    (tmp_path / "model.onnx").write_bytes(b"no model")
+    told = disagreement(
+        fitted.estimator,
+        taken,
+        accepted_sample(fitted.estimator, taken, "FP32").given,
+        tmp_path / "model.onnx",
+        [FLOWERS.astype(np.float32)],
+    )
+    assert told.startswith("as ONNX it does not run")
