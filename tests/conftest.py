@@ -9,12 +9,17 @@ from hypothesis import settings
 
 from guepard.measure.load.generator import LoadGenerator
 from guepard.testing.running_server import RunningServer
+from tests.services.interrupts import heed_interrupts
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
 
 Serve = Callable[..., RunningServer]
+
+
+def pytest_configure() -> None:
+    heed_interrupts()
 
 
 @pytest.fixture(scope="module")
