@@ -22,7 +22,10 @@ def load_exported(torch: Any, source: ModelSource) -> Any:
     """The exported program. Raises: LoadError."""
     try:
         with _LOADING:
-            return torch.export.load(source.path)
+            if source.path.suffix == ".pt2":
+                return torch.export.load(source.path)
+            with source.path.open("rb") as file:  # a path of another suffix is refused
+                return torch.export.load(file)
     except Exception as error:
         _LOGGER.error("model %s: %s", source.name, error)
         raise damaged(source.path) from None

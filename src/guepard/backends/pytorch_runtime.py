@@ -39,7 +39,18 @@ def import_torch(cpus: int) -> Any:
         with suppress(RuntimeError):  # something has been run on them already
             torch.set_num_interop_threads(max(1, cpus))  # tasks that a model forks by itself
         _say_once_that_arrays_are_read_only(torch)
+        if "TORCH_LOGS" not in os.environ:
+            _log_with_the_rest()
     return torch
+
+
+def _log_with_the_rest() -> None:
+    """What PyTorch logs becomes records of our log. It writes to stderr itself, with tracebacks, between ours."""
+    for name in list(logging.root.manager.loggerDict):
+        logger = logging.getLogger(name) if name == "torch" or name.startswith("torch.") else None
+        if logger is not None and logger.handlers:
+            logger.handlers.clear()
+            logger.propagate = True
 
 
 def _say_once_that_arrays_are_read_only(torch: Any) -> None:

@@ -13,9 +13,9 @@ LocationKind = Literal["file", "class", "folder", "repository"]
 _PYTHON_CLASS = re.compile(r"(?P<file>.+\.py):(?P<entry>[A-Za-z_][A-Za-z0-9_]*)")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst", ".mar", ".whl", ".nemo")
+_ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 _ARCHIVE_MAGIC = (
-    b"PK\x03\x04",
-    b"PK\x05\x06",
+    *_ZIP_MAGIC,
     b"\x1f\x8b",
     b"BZh",
     b"\xfd7zXZ\x00",
@@ -24,28 +24,16 @@ _ARCHIVE_MAGIC = (
 )
 _TAR_MAGIC = (b"ustar", 257)
 _MODEL_FILES = (
-    "model.onnx",
-    "model.py",
-    "model.xml",
-    "model.pt2",
-    "model.pt",
-    "model.joblib",
-    "model.pkl",
-    "model.pickle",
-    "model.skops",
-    "config.json",
+    *("model.onnx", "model.py", "model.xml", "model.pt2", "model.pt", "config.json"),
+    *("model.joblib", "model.pkl", "model.pickle", "model.skops"),
 )
-_SUFFIXES = (".onnx", ".xml", ".pt2", ".pt", ".ts", ".pth", ".ckpt", ".bin", ".joblib", ".pkl", ".pickle", ".skops")
-_ARCHIVED = (
-    ".pt2",
-    ".pt",
-    ".ts",
-    ".pth",
-    ".ckpt",
-    ".bin",
-    ".joblib",
-    ".skops",
-)  # models that are archives by their nature
+_PICKLES = (".joblib", ".pkl", ".pickle")  # which may be compressed
+_ARCHIVED = (".pt2", ".pt", ".ts", ".pth", ".ckpt", ".bin", ".skops")  # models that are zip archives by their nature
+_SUFFIXES = (".onnx", ".xml", *_ARCHIVED, *_PICKLES)
+_IN_MODELS = (  # one of them at least
+    *("data.pkl", "constants.pkl", "archive_format", "serialized_exported_program.json"),
+    "schema.json",
+)
 
 
 class SourcePath(NamedTuple):
@@ -89,7 +77,7 @@ def locate(text: str) -> LocationKind:
         return _folder_kind(path)
     if entry is not None:
         return "class"
-    if path.suffix not in _ARCHIVED and _is_archive(path):
+    if path.suffix not in _PICKLES and _is_archive(path) and not (path.suffix in _ARCHIVED and _may_hold_a_model(path)):
         raise _archive(text)
     if path.suffix == ".py":
         raise ConfigurationError(f"{text}: name the class too: {text}:{_first_class(path) or 'Class'}")
@@ -108,6 +96,8 @@ def require_existing(path: Path) -> None:
     parent = path.parent
     if not os.path.isdir(parent):
         raise ConfigurationError(f"{path}: no such file or folder; {parent} does not exist either")
+    if os.path.islink(path):
+        raise ConfigurationError(f"{path}: a link to something that is not there: {os.readlink(path)}")
     names = sorted(name for name in os.listdir(parent) if not name.startswith("."))
     near = get_close_matches(path.name, names, n=3, cutoff=0.5)
     advice = f"did you mean {' or '.join(str(parent / name) for name in near)}?" if near else "check the path"
@@ -150,6 +140,20 @@ def _is_archive(path: Path) -> bool:
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
     return head.startswith(_ARCHIVE_MAGIC) or head[offset:] == magic
+
+
+def _may_hold_a_model(path: Path) -> bool:
+    """Whether an archive is one that PyTorch or skops writes, or too damaged to tell, which whoever loads it has words for."""
+    with path.open("rb") as file:
+        if not file.read(4).startswith(_ZIP_MAGIC):
+            return False
+    from zipfile import BadZipFile, ZipFile  # most servers have no such file
+
+    try:
+        with ZipFile(path) as archive:
+            return any(name.rpartition("/")[2] in _IN_MODELS for name in archive.namelist())
+    except (BadZipFile, OSError, ValueError, NotImplementedError):
+        return True
 
 
 def _archive(text: str) -> ConfigurationError:

@@ -62,6 +62,22 @@ def test_an_exported_program_of_one_size_takes_no_batches(tmp_path: Path) -> Non
         load(path, max_batch_size=8)
 
 
+def test_an_exported_program_may_have_another_suffix(tmp_path: Path) -> None:
+    file = save_exported(tmp_path / "net.pt2").rename(tmp_path / "net.pt")
+    assert [spec.name for spec in load(file).description.inputs] == ["x"]
+
+
+def test_a_damaged_program_with_names_that_lead_outside_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "net.pt2"
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in {"archive_format": "pt2", "archive_version": "0", "models/model.json": "{}"}.items():
+            archive.writestr(f"net/{name}", content)
+        archive.writestr("net/../../evil.py", "evil")
+    with pytest.raises(LoadError, match=r"net\.pt2 is not a PyTorch model: the file is damaged"):
+        load(file)
+    assert not list(tmp_path.parent.rglob("evil.py"))
+
+
 def test_the_bound_of_an_export_bounds_batches(tmp_path: Path) -> None:
     exported = torch.export.export(Linear(), (torch.zeros(2, 4),), dynamic_shapes=({0: torch.export.Dim("n", max=16)},))
     torch.export.save(exported, tmp_path / "model.pt2")
@@ -489,13 +505,19 @@ def test_exported_programs_are_loaded_side_by_side(tmp_path: Path) -> None:
     assert all(model.description.inputs == X for model in models)
 
 
-def test_teams_of_threads_sleep_between_operators() -> None:
+def test_teams_of_threads_sleep_between_operators_and_its_log_is_ours() -> None:
     """GNU's OpenMP says what it was told when it is loaded."""
-    code = "from guepard.backends.pytorch_runtime import import_torch; import_torch(2)"
+    code = (
+        "import logging, sys; from guepard.backends.pytorch_runtime import import_torch; import_torch(2); "
+        "logging.basicConfig(stream=sys.stdout, format='record of %(name)s: %(message)s'); "
+        "logging.getLogger('torch.export').warning('damaged')"
+    )
     environment = {**os.environ, "OMP_DISPLAY_ENV": "TRUE"}
     environment.pop("OMP_WAIT_POLICY", None)
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert "OMP_WAIT_POLICY = 'PASSIVE'" in run.stderr
+    assert run.stdout == "record of torch.export: damaged\n"
+    assert "damaged" not in run.stderr
 
 
 def test_a_missing_pytorch_is_told_with_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

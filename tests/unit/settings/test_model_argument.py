@@ -137,3 +137,24 @@ def test_archives_are_refused_by_content_whatever_their_name(folder: Path) -> No
         (folder / "sneaky.onnx").write_bytes(stream.getvalue())
         with pytest.raises(ConfigurationError, match="unpack it and name the folder"):
             read_model_arguments(["sneaky.onnx"], folder)
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".pt2", ".ts", ".pth", ".ckpt", ".bin"])
+def test_an_archive_is_a_model_only_if_pytorch_may_have_written_it(folder: Path, suffix: str) -> None:
+    file = folder / f"net{suffix}"
+    for inside in ("net/data.pkl", "net/archive_format", "serialized_exported_program.json"):
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr(inside, "x")
+        read_model_arguments([file.name], folder)
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("1/model.onnx", "x")
+    for content in (file.read_bytes(), b"\x1f\x8b\x08"):
+        file.write_bytes(content)
+        with pytest.raises(ConfigurationError, match="archives are not served"):
+            read_model_arguments([file.name], folder)
+
+
+def test_a_link_that_leads_nowhere_is_not_advised_to_be_itself(folder: Path) -> None:
+    (folder / "link.onnx").symlink_to("gone.onnx")
+    with pytest.raises(ConfigurationError, match=r"link\.onnx: a link to something that is not there: gone\.onnx$"):
+        read_model_arguments(["link.onnx"], folder)
