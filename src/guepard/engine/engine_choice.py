@@ -7,7 +7,8 @@ its place. What was decided is kept in the cache, and then the engine that won i
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from time import monotonic_ns, perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,6 +34,7 @@ DECISION_NS = 9_500_000_000
 _TURN_S = 30.0  # for trials of other models, which would disturb each other
 _TYPICAL_SIZES = (128, 224, 16)  # of free dimensions: warm-up takes the smallest that a model accepts, callers do not
 _RUNS = 2
+_MOST_UNFINISHED = 2  # loads in a row: one may have been ended by whoever stopped the server
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -129,6 +131,21 @@ class EngineChooser:
         finally:
             _ONE_AT_A_TIME.release()
 
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """A load by `choice`, which is the reference engine from here on if the last ones took the server with them."""
+        chosen = self.choice
+        if not chosen.key or chosen.backend == self._backend:
+            yield
+            return
+        mark = self._cache.load_mark(chosen.key)
+        if mark.set() >= _MOST_UNFINISHED:
+            self._give_up(chosen)
+        try:
+            yield
+        finally:
+            mark.clear()
+
     def fall_back(self, error: Exception) -> bool:
         """The engine that was chosen failed to load. True: `choice` is now another; it is forgotten that it won."""
         failed = self.choice
@@ -140,6 +157,15 @@ class EngineChooser:
         self._others = ()
         log.warning("model %s: %s failed to load, so %s serves: %s", self._name, failed.backend, self._backend, text)
         return True
+
+    def _give_up(self, failed: EngineChoice) -> None:
+        """Until the next start, which measures: what ended the server may have been another model."""
+        self._cache.forget(failed.key)
+        self.choice = self._reference(f"the reference engine, as the last loads on {failed.backend} never ended")
+        self._others = ()
+        log.warning(
+            "model %s: the server ended while %s loaded it, so %s serves", self._name, failed.backend, self._backend
+        )
 
     @property
     def _name(self) -> str:

@@ -245,7 +245,8 @@ class _Loading:
 
     def _open_or_fall_back(self, in_process: bool) -> _Opened:
         try:
-            return self._open(in_process=in_process)
+            with self._engines.loading():
+                return self._open(in_process=in_process)
         except Exception as error:
             if not self._engines.fall_back(error):
                 raise

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -333,6 +334,85 @@ class TestRemembering:
         measured(source)
         source.path.unlink()
         assert EngineChooser(source, REFERENCE).is_open
+
+
+ENDS_IN_A_LOAD = """
+import os, sys
+from pathlib import Path
+from guepard.engine.engine_trial.decision_cache import DecisionCache
+DecisionCache(Path(sys.argv[1])).load_mark(sys.argv[2]).set()
+os._exit(0)
+"""
+
+
+def end_in_a_load(source: ModelSource) -> None:
+    """A server that a load takes with it."""
+    subprocess.run([sys.executable, "-c", ENDS_IN_A_LOAD, str(source.cache), key_of(source)], check=True)
+
+
+def key_of(source: ModelSource) -> str:
+    assert source.cache is not None
+    (decision,) = (source.cache / "engines").glob("*.json")
+    return decision.stem
+
+
+class TestLoadsThatNeverEnd:
+    def test_a_load_that_ends_leaves_no_mark(self, source: ModelSource, trials: Trials) -> None:
+        assert source.cache is not None
+        chooser = measured(source)
+        for load in (None, LoadError("its driver has gone")):
+            with suppress(LoadError), chooser.loading():
+                assert list(source.cache.rglob("*.loading"))
+                if load is not None:
+                    raise load
+            assert not list(source.cache.rglob("*.loading"))
+
+    def test_an_engine_whose_loads_never_end_is_not_loaded_again(
+        self, source: ModelSource, trials: Trials, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        measured(source)
+        for _ in range(2):
+            end_in_a_load(source)
+        chooser = EngineChooser(source, REFERENCE)
+        assert chooser.choice.backend == "faster"
+        with chooser.loading():
+            assert chooser.choice[:2] == (REFERENCE, None)
+        assert not chooser.is_open
+        assert "the server ended while faster loaded it, so reference serves" in caplog.text
+        assert measured(source).choice.backend == "faster"  # it may have been another model that ended the server
+
+    def test_one_load_that_somebody_ended_says_nothing(self, source: ModelSource, trials: Trials) -> None:
+        measured(source)
+        end_in_a_load(source)
+        for _ in range(3):
+            chooser = EngineChooser(source, REFERENCE)
+            with chooser.loading():
+                assert chooser.choice.backend == "faster"
+
+    def test_loads_of_two_servers_at_once_are_not_held_against_the_engine(
+        self, source: ModelSource, trials: Trials
+    ) -> None:
+        choosers = [measured(source), *[EngineChooser(source, REFERENCE) for _ in range(3)]]
+        with ExitStack() as stack:
+            for chooser in choosers:
+                stack.enter_context(chooser.loading())
+            assert [chooser.choice.backend for chooser in choosers] == ["faster"] * 4
+
+    @pytest.mark.parametrize("spoil", [Path.mkdir, lambda path: path.symlink_to("/dev/null")], ids=["folder", "link"])
+    def test_a_mark_that_cannot_be_set_is_done_without(
+        self, source: ModelSource, trials: Trials, spoil: Callable[[Path], None]
+    ) -> None:
+        measured(source)
+        assert source.cache is not None
+        spoil(source.cache / "engines" / f"{key_of(source)}.loading")
+        chooser = EngineChooser(source, REFERENCE)
+        with chooser.loading():
+            assert chooser.choice.backend == "faster"
+
+    def test_nor_is_one_needed_without_a_cache(self, source: ModelSource, trials: Trials) -> None:
+        chooser = measured(replace(source, cache=None))
+        with chooser.loading():
+            assert chooser.choice.backend == "faster"
 
 
 def test_what_trials_need_is_not_imported_before_there_is_one(tmp_path: Path) -> None:

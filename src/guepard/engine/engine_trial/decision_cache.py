@@ -13,6 +13,7 @@ import msgspec
 
 from guepard.backends.private_folder import private_folder
 from guepard.engine.engine_trial.decision import Decision
+from guepard.engine.engine_trial.load_mark import LoadMark
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,10 @@ class DecisionCache:
         if self._folder is not None:
             with suppress(OSError):
                 (self._folder / f"{key}.json").unlink(missing_ok=True)
+
+    def load_mark(self, key: str) -> LoadMark:
+        """For loads of the engine that won."""
+        return LoadMark(None if self._folder is None else self._folder / f"{key}.loading")
 
     def find_digest(self, name: str) -> FileDigest | None:
         return self._read(f"{name}.digest", FileDigest)
