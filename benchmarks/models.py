@@ -37,15 +37,16 @@ class ReferenceModel:
     build: Callable[[Path], None]
     sample: Callable[[int], Array]
     """Rows of plausible input, the same at each call."""
+    suffix: str = ".onnx"
 
     def path(self) -> Path:
         """The model's file, built now if it is not in the cache."""
         recipe = HERE / "recipes" / f"{self.name}.py"
-        path = CACHE / sha256(recipe.read_bytes()).hexdigest()[:12] / f"{self.name}.onnx"
+        path = CACHE / sha256(recipe.read_bytes()).hexdigest()[:12] / f"{self.name}{self.suffix}"
         if not path.exists():
             print(f"building {self.name} ...", file=sys.stderr, flush=True)
             path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_suffix(f".{os.getpid()}.partial")
+            partial = path.with_suffix(f".{os.getpid()}.partial{self.suffix}")
             self.build(partial)
             partial.rename(path)
         return path
@@ -81,6 +82,10 @@ def build_minilm(path: Path) -> None:
 
 def build_minilm_lengths(path: Path) -> None:
     export("minilm_lengths", path)
+
+
+def build_minilm_torch(path: Path) -> None:
+    export("minilm_torch", path)
 
 
 def export(recipe: str, path: Path) -> None:
@@ -131,9 +136,10 @@ MLP = ReferenceModel("mlp", "x", "y", build_mlp, sample_features)
 EXPAND = ReferenceModel("expand", "x", "y", build_expand, sample_number)
 MINILM = ReferenceModel("minilm", "input_ids", "embedding", build_minilm, sample_token_ids)
 MINILM_LENGTHS = ReferenceModel("minilm_lengths", "input_ids", "embedding", build_minilm_lengths, sample_token_ids)
+MINILM_TORCH = ReferenceModel("minilm_torch", "input_ids", "OUTPUT__0", build_minilm_torch, sample_token_ids, ".pt2")
 RESNET50 = ReferenceModel("resnet50", "image", "logits", build_resnet50, sample_images)
 DENSE_STACK = ReferenceModel("dense_stack", "x", "y", build_dense_stack, sample_values)
-MODELS = {model.name: model for model in (MLP, EXPAND, MINILM, MINILM_LENGTHS, RESNET50, DENSE_STACK)}
+MODELS = {model.name: model for model in (MLP, EXPAND, MINILM, MINILM_LENGTHS, MINILM_TORCH, RESNET50, DENSE_STACK)}
 
 if __name__ == "__main__":
     for reference in MODELS.values():

@@ -1,7 +1,7 @@
-"""The text reference model as PyTorch saves it: `python minilm_torch.py OUT` writes OUT.pt2 and OUT.pt.
+"""The text reference model as PyTorch saves it: `python minilm_torch.py OUT.pt2`, or OUT.pt for TorchScript.
 
 The network is that of the recipe `minilm`, so its answers are those of minilm.onnx: an exported program with a free
-first dimension, and TorchScript. Runs in an environment that has torch: see export-requirements.txt.
+first dimension, or TorchScript. Runs in an environment that has torch: see export-requirements.txt.
 """
 
 import sys
@@ -25,9 +25,11 @@ def export(out: Path) -> None:
     ids = torch.randint(1_000, 20_000, (2, TOKENS), generator=torch.Generator().manual_seed(0))
     ids[1, 60:] = 0
     with torch.no_grad():
+        if out.suffix == ".pt":
+            torch.jit.trace(model, ids).save(str(out))
+            return
         shapes = {"input_ids": {0: torch.export.Dim("n")}}
-        torch.export.save(torch.export.export(model, (ids,), dynamic_shapes=shapes), out.with_suffix(".pt2"))
-        torch.jit.trace(model, ids).save(str(out.with_suffix(".pt")))
+        torch.export.save(torch.export.export(model, (ids,), dynamic_shapes=shapes), out)
 
 
 if __name__ == "__main__":

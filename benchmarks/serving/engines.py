@@ -53,4 +53,27 @@ def open_openvino(model: ReferenceModel, threads: int, precision: str) -> Callab
     return make
 
 
-ENGINES: Mapping[str, Engine] = {"onnxruntime": open_onnxruntime, "openvino": open_openvino}
+def open_pytorch(model: ReferenceModel, threads: int, precision: str) -> Callable[[], Run]:
+    """One module, whose operators use one thread each: an exported program, as the server is given it."""
+    import torch
+
+    if model.suffix != ".pt2":
+        raise ValueError("PyTorch runs exported programs")
+    if precision != "f32":
+        raise ValueError("what autocast makes of a module is not measured here")
+    module = torch.export.load(model.path()).module()
+
+    def make() -> Run:
+        torch.set_num_threads(1)  # a number of the calling thread's own
+
+        def run(rows: Array) -> Array:
+            with torch.inference_mode():
+                answer: Array = module(torch.from_numpy(rows)).numpy()
+            return answer
+
+        return run
+
+    return make
+
+
+ENGINES: Mapping[str, Engine] = {"onnxruntime": open_onnxruntime, "openvino": open_openvino, "pytorch": open_pytorch}
