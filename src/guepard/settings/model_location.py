@@ -143,7 +143,7 @@ def _is_archive(path: Path) -> bool:
 
 
 def _may_hold_a_model(path: Path) -> bool:
-    """Whether an archive is one that PyTorch or skops writes, or too damaged to tell, which whoever loads it has words for."""
+    """Whether PyTorch or skops wrote the archive, or it is too damaged to tell, for which whoever loads it has words."""
     with path.open("rb") as file:
         if not file.read(4).startswith(_ZIP_MAGIC):
             return False

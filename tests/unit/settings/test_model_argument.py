@@ -158,3 +158,15 @@ def test_a_link_that_leads_nowhere_is_not_advised_to_be_itself(folder: Path) -> 
     (folder / "link.onnx").symlink_to("gone.onnx")
     with pytest.raises(ConfigurationError, match=r"link\.onnx: a link to something that is not there: gone\.onnx$"):
         read_model_arguments(["link.onnx"], folder)
+
+
+@pytest.mark.parametrize("file", ["model.joblib", "model.pkl"])
+def test_pickles_may_be_compressed(folder: Path, file: str) -> None:
+    (folder / file).write_bytes(b"\x1f\x8b\x08 as gzip begins")
+    assert read_model_arguments([file], folder)
+
+
+def test_skops_files_are_archives(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "model.skops", "w") as archive:
+        archive.writestr("schema.json", "{}")
+    assert read_model_arguments(["model.skops"], folder)
