@@ -143,7 +143,7 @@ def _is_archive(path: Path) -> bool:
 
 
 def _may_hold_a_model(path: Path) -> bool:
-    """Whether PyTorch or skops wrote the archive, or it is too damaged to tell, for which whoever loads it has words."""
+    """Whether PyTorch or skops wrote the archive. One too damaged to tell is left to those who load it."""
     with path.open("rb") as file:
         if not file.read(4).startswith(_ZIP_MAGIC):
             return False
