@@ -5,6 +5,7 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
+import tritonclient.grpc as triton
 
 from guepard.testing.running_server import RunningServer
 from tests.conftest import Serve
@@ -43,6 +44,16 @@ def test_rows_become_names(server: RunningServer) -> None:
     assert engine["name"] == "onnxruntime"
     assert engine["estimator"] == "Pipeline"
     assert engine["conversion"].startswith("it answers as the estimator does")
+
+
+def test_nan_is_refused_as_the_estimator_refuses_it(server: RunningServer) -> None:
+    rows = FLOWERS[:3].astype(np.float32)
+    rows[1, 2] = np.nan
+    with triton.InferenceServerClient(f"127.0.0.1:{server.grpc_port}") as client:
+        tensor = triton.InferInput("input", list(rows.shape), "FP32")
+        tensor.set_data_from_numpy(rows)
+        with pytest.raises(triton.InferenceServerException, match="input 'input' holds NaN, which the model does not"):
+            client.infer("flowers", [tensor])
 
 
 def test_columns_come_by_name(server: RunningServer) -> None:

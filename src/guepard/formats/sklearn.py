@@ -13,6 +13,7 @@ from typing import Any
 from guepard.backends.base import ModelSource
 from guepard.backends.sklearn_file import source_file
 from guepard.core.errors import LoadError
+from guepard.core.hooks import Hooks, StepSpec
 from guepard.formats.base import Resolved
 from guepard.formats.sklearn_conversion import FAILED_TO_LOAD, MODEL, REPORT, Conversion
 
@@ -40,7 +41,10 @@ class SklearnFormat:
         facts = tuple((key, report[key]) for key in _SHOWN if report.get(key))
         if report["converted"]:
             log.info("model %s: %s is served as ONNX: %s", source.name, report["estimator"], reason)
-            return Resolved(replace(source, path=folder / MODEL), "onnxruntime", facts=(*facts, ("conversion", reason)))
+            odd = {"nan": bool(report["nan"]), "infinity": bool(report["infinity"])}
+            hooks = Hooks() if all(odd.values()) else Hooks(postprocess=(StepSpec("finite", odd),))
+            converted = replace(source, path=folder / MODEL)
+            return Resolved(converted, "onnxruntime", hooks, (*facts, ("conversion", reason)))
         if options.convert == "always":
             raise LoadError(f"sklearn.convert: always, and it is not converted: {reason}")
         log.warning("model %s is served as it is, and not as ONNX: %s", source.name, reason)

@@ -18,6 +18,7 @@ from guepard.backends.sklearn_signature import taken_by
 from guepard.core.errors import LoadError
 from guepard.formats.sklearn_agreement import disagreement
 from guepard.formats.sklearn_conversion import FAILED_TO_LOAD, MODEL, REPORT
+from guepard.formats.sklearn_odd_numbers import OddNumbers
 from guepard.formats.sklearn_onnx import NotConverted, convert
 
 ROWS = 512
@@ -44,16 +45,20 @@ def _result(order: dict[str, Any], folder: Path) -> dict[str, Any]:
         inputs, given = accepted_sample(estimator, taken, order["datatype"], ROWS)
     except LoadError as error:
         return {FAILED_TO_LOAD: str(error)}
-    told = {"estimator": type(estimator).__name__, "fitted_with": loaded.fitted_with}
+    told: dict[str, Any] = {"estimator": type(estimator).__name__, "fitted_with": loaded.fitted_with}
     model = folder / MODEL
     try:
         convert(estimator, taken, given, model)
         reason = disagreement(estimator, taken, given, model, inputs)
+        odd = OddNumbers(estimator, taken, given, model, inputs) if not reason else None
+        reason = reason or (odd.objection if odd is not None else "")
     except NotConverted as error:
         return {**told, "converted": False, "reason": str(error)}
     if reason:
         model.unlink()
         return {**told, "converted": False, "reason": reason}
+    assert odd is not None
+    told |= {"nan": odd.takes_nan, "infinity": odd.takes_infinity}
     return {**told, "converted": True, "reason": f"it answers as the estimator does on {ROWS} rows made for it"}
 
 

@@ -23,7 +23,7 @@ FAILED_TO_LOAD = "failed_to_load"
 FOLDER = "sklearn"
 """Of `server.cache_dir`."""
 
-_FORMAT = 1  # of what is kept: part of its key
+_FORMAT = 2  # of what is kept: part of its key
 _PACKAGES = ("scikit-learn", "skl2onnx", "onnx", "onnxruntime", "numpy", "pandas", "skops")
 _LEAST_ROOM_BYTES = 16 << 20
 

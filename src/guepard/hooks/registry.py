@@ -26,6 +26,7 @@ _POST: dict[str, tuple[str, str]] = {
     "pool": ("guepard.hooks.pool", "Pool"),
     "classify": ("guepard.hooks.classify", "Classify"),
     "entities": ("guepard.hooks.entities", "Entities"),
+    "finite": ("guepard.hooks.finite", "Finite"),
     "keep": ("guepard.hooks.keep", "Keep"),
 }
 

@@ -23,5 +23,6 @@ POSTPROCESS: Mapping[str, type[Struct]] = {
     "pool": text_steps.PoolSettings,
     "classify": text_steps.ClassifySettings,
     "entities": text_steps.EntitiesSettings,
+    "finite": tensor_steps.FiniteSettings,
     "keep": text_steps.KeepSettings,
 }

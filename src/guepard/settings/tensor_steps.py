@@ -61,3 +61,10 @@ class LabelsSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     values: Annotated[tuple[str, ...], Meta(description="The labels themselves, in place of a file.")] = ()
     name: Annotated[str, Meta(description="What the output is called.")] = "labels"
     output: OutputName = None
+
+
+class FiniteSettings(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Requests whose inputs hold NaN or infinity are refused. Outputs pass through."""
+
+    nan: Annotated[bool, Meta(description="Take NaN.")] = False
+    infinity: Annotated[bool, Meta(description="Take infinity.")] = False

@@ -94,13 +94,15 @@ class Ends:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
-    [(Hangs(), r"took more than 2 s \(sklearn.convert_timeout\)"), (Ends(), "the process .* ended with 3")],
+    ("content", "told", "timeout_s"),
+    [(Hangs(), r"took more than 2 s \(sklearn.convert_timeout\)", 2), (Ends(), "the process .* ended with 3", 60)],
 )
-def test_a_conversion_that_hangs_or_dies_is_not_waited_for(content: Any, told: str, tmp_path: Path) -> None:
+def test_a_conversion_that_hangs_or_dies_is_not_waited_for(
+    content: Any, told: str, timeout_s: int, tmp_path: Path
+) -> None:
     joblib.dump(content, tmp_path / "model.joblib")
     with pytest.raises(LoadError, match=told):
-        resolved(tmp_path, cache=tmp_path / "cache", convert="always", convert_timeout_ns=2 * 10**9)
+        resolved(tmp_path, cache=tmp_path / "cache", convert="always", convert_timeout_ns=timeout_s * 10**9)
     assert not list((tmp_path / "cache/sklearn").glob("*/model.onnx"))
 
 

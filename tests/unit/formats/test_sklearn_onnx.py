@@ -7,12 +7,18 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from guepard.backends.sklearn_samples import accepted_sample
 from guepard.backends.sklearn_signature import Datatype, taken_by
 from guepard.formats.sklearn_agreement import disagreement
+from guepard.formats.sklearn_odd_numbers import OddNumbers
 from guepard.formats.sklearn_onnx import NotConverted, convert
-from tests.services.sklearn_models import FLOWERS, MAKERS, REVIEWS, Fitted, logarithms
+from tests.services.sklearn_models import FLOWERS, MAKERS, PASSENGERS, REVIEWS, SURVIVED, Fitted, logarithms
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +60,30 @@ def test_it_answers_as_the_estimator_does(kind: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(first, expected, rtol=1e-3, atol=1e-3)
     else:
         assert first.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "nan", "infinity"),
+    [("names", False, False), ("histograms of numbers", True, True), ("two numbers", False, False)],
+)
+def test_what_is_made_of_nan(kind: str, nan: bool, infinity: bool, tmp_path: Path) -> None:
+    estimator = MAKERS[kind]().estimator
+    taken = taken_by(estimator, "FP32")
+    inputs, given = accepted_sample(estimator, taken, "FP32", 32)
+    convert(estimator, taken, given, tmp_path / "model.onnx")
+    odd = OddNumbers(estimator, taken, given, tmp_path / "model.onnx", inputs)
+    assert (odd.objection, odd.takes_nan, odd.takes_infinity) == ("", nan, infinity)
+
+
+def test_nan_that_is_refused_in_some_columns_keeps_the_estimator(tmp_path: Path) -> None:
+    rows = PASSENGERS[["age", "fare"]]
+    columns = make_column_transformer((SimpleImputer(), ["age"]), (StandardScaler(), ["fare"]))
+    estimator = make_pipeline(columns, LogisticRegression(max_iter=500)).fit(rows, SURVIVED)
+    taken = taken_by(estimator, "FP32")
+    inputs, given = accepted_sample(estimator, taken, "FP32", 32)
+    convert(estimator, taken, given, tmp_path / "model.onnx")
+    odd = OddNumbers(estimator, taken, given, tmp_path / "model.onnx", inputs)
+    assert odd.objection.startswith("it takes NaN in some columns and refuses it in others") or "NaN" in odd.objection
 
 
 def test_doubles_too(tmp_path: Path) -> None:
