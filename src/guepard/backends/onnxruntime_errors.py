@@ -28,6 +28,7 @@ _ADVICE = re.compile(r"\s*Please fix either the inputs(?:/outputs)? or the model
 _FOLDERS = re.compile(r"(?<![\w.])/(?:[^\s\"'/]+/)+")
 _INTERNALS = re.compile(r"::|\S/\S+/|\.(?:h|cc|cpp)\b|\bnode\b")
 _SHAPES = re.compile(r"shape|dimension|broadcast|\brank\b|\baxis\b", re.IGNORECASE)
+_TOO_NEW = re.compile(r"(?:Opset (\d+) is under .* till opset|Unsupported model (IR) version: (\d+), max .*:) (\d+)")
 _UNKNOWN_OPERATOR = re.compile(r"not a registered|No Op registered|no kernel|Could not find an implementation", re.I)
 
 
@@ -49,6 +50,13 @@ def load_error(error: Exception, path: Path) -> LoadError:
     for folder in (path.parent.absolute(), path.parent.resolve()):
         text = text.replace(f"{folder}/", "")
     text = " ".join(_FOLDERS.sub("", text).split())
+    newer = _TOO_NEW.search(text)
+    if newer is not None:
+        kind, asked = ("IR version", newer[3]) if newer[2] else ("opset", newer[1])
+        return LoadError(
+            f"{path.name} has {kind} {asked}, and this ONNX Runtime knows those up to {newer[4]}; export the model "
+            "with one of them, or install a newer ONNX Runtime (pip install -U onnxruntime)"
+        )
     if _UNKNOWN_OPERATOR.search(text):
         return LoadError(
             f"{path.name} uses an operator that this ONNX Runtime does not have, and libraries of custom operators are "

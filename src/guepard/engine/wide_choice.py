@@ -24,9 +24,10 @@ HEAVY_NS = 1_000_000
 
 _PAYS_FROM = 0.9  # of the narrow time
 _TRIED_ROWS = (1, 4, 16)
-_RUNS = 4  # of each width
+_RUNS, _FEWEST = 4, 2  # of each width
 _TRIES = 3  # with one row: what hides a gain may do so for a while only
 _ENOUGH_NS = 400_000_000
+_LONG_NS = 4 * _ENOUGH_NS  # runs that took so long together have shown what there is to see
 
 
 class WideChoice(NamedTuple):
@@ -90,9 +91,13 @@ def measure_widths(
     paying, reason, spent = 0, "", 0
     for rows in [rows for rows in _TRIED_ROWS if rows <= limit]:
         turns = TimedTurns(narrow, wide, helpers)
+        execute = partial(run_sample, description=description, rows=rows, free_size=free_size)
         for _ in range(_TRIES if rows == 1 else 1):
-            turns.run(partial(run_sample, description=description, rows=rows, free_size=free_size), _RUNS)
-            if _pays(turns, narrow, wide):
+            for turn in range(_RUNS):
+                if turn >= _FEWEST and turns.spent >= _LONG_NS:
+                    break
+                turns.run(execute, 1)
+            if _pays(turns, narrow, wide) or turns.spent >= _LONG_NS:
                 break
         spent += turns.spent
         reason = reason or _figures(turns, narrow, wide)

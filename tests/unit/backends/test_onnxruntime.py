@@ -433,6 +433,23 @@ class TestLoading:
         with pytest.raises(LoadError, match="joins the text input 'a' with the BF16 tensor 'x'"):
             load(build(nodes, tensors[:2], tensors[2:]))
 
+    @pytest.mark.parametrize(
+        ("versions", "kind"), [({"opset": 99}, "opset"), ({"opset": 17, "ir_version": 99}, "IR version")]
+    )
+    def test_models_from_the_future_say_what_this_engine_knows(
+        self, load: Load, versions: dict[str, Any], kind: str
+    ) -> None:
+        model = build(
+            [helper.make_node("Relu", ["x"], ["y"])],
+            [tensor("x", "FP32", ["n"])],
+            [tensor("y", "FP32", ["n"])],
+            **versions,
+        )
+        with pytest.raises(
+            LoadError, match=rf"has {kind} 99, and .* up to \d+; export .* or install a newer .* -U onnx"
+        ):
+            load(model)
+
     def test_types_without_a_wire_form_are_refused(self, load: Load) -> None:
         node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT8E4M3FN)
         output = helper.make_tensor_value_info("y", TensorProto.FLOAT8E4M3FN, ["n"])

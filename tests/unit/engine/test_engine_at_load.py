@@ -12,7 +12,7 @@ from guepard.engine.model_repository import ModelDefinition
 from guepard.engine.resources import Resources
 from guepard.protocols.oip_metadata import model_config
 from tests.services import fake_engines
-from tests.services.fake_engines import REFERENCE, FakeModel
+from tests.services.fake_engines import REFERENCE, FakeEngine, FakeModel
 
 
 @pytest.fixture
@@ -56,6 +56,22 @@ def test_the_next_load_knows_it_and_loads_nothing_else(
     assert again.config.engine == "faster"
     assert again.config.engine_facts["cached"] is True
     assert not closed
+
+
+def test_a_mark_stands_while_the_winner_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the next server knows of a load that took this one with it."""
+    fake_engines.install(monkeypatch, "faster")
+    marks = []
+
+    def marked(engine: Any, source: Any) -> Any:
+        marks.append(list((tmp_path / "cache").rglob("*.loading")))
+        return FakeEngine.load(engine, source)
+
+    monkeypatch.setattr(fake_engines.Faster, "load", marked)
+    for _ in range(2):
+        load(tmp_path)
+        assert not list((tmp_path / "cache").rglob("*.loading"))
+    assert [len(each) for each in marks] == [1, 1]
 
 
 def test_where_none_will_do_the_reference_that_is_loaded_already_serves(

@@ -77,6 +77,13 @@ class TestMeasuring:
         narrow, wide = clock.taking(lambda rows: 2 * rows), clock.taking(lambda rows: wide_ms * rows)
         assert measure_widths(narrow, wide, described(), 1)[0] == expected
 
+    @pytest.mark.parametrize(("row_ms", "runs"), [(20, 24), (200, 8), (2_000, 4)])
+    def test_the_slower_a_model_the_fewer_runs_say_enough(self, clock: Clock, row_ms: float, runs: int) -> None:
+        """Else a model of two seconds a row would load for a minute."""
+        narrow, wide = clock.taking(lambda rows: row_ms * rows), clock.taking(lambda rows: row_ms * rows)
+        assert measure_widths(narrow, wide, described(), 1)[0] == 0
+        assert clock.runs == runs + 2  # which compare the answers
+
     def test_it_pays_up_to_the_last_size_for_which_it_did(self, clock: Clock) -> None:
         narrow, wide = clock.taking(lambda rows: 2 * rows), clock.taking(lambda rows: rows if rows < 16 else 2 * rows)
         assert measure_widths(narrow, wide, described(), 1)[0] == 4
