@@ -1,5 +1,5 @@
 """What to install for a part that is not there. See `core/extras.py`."""
 
-from guepard.core.extras import missing_extra
+from guepard.core.extras import broken_extra, missing_extra
 
-__all__ = ["missing_extra"]
+__all__ = ["broken_extra", "missing_extra"]

@@ -7,7 +7,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from guepard.backends.base import LoadedModel, ModelSource
-from guepard.backends.extras import missing_extra
+from guepard.backends.extras import broken_extra, missing_extra
 from guepard.backends.onnx_description import describe, model_file
 from guepard.backends.onnx_external_data import check_external_data
 from guepard.backends.onnx_signature import OnnxSignature, OnnxValue, read_signature
@@ -19,7 +19,7 @@ try:
     import openvino
 
     from guepard.backends.openvino_cache import Compiled, CompiledModels
-    from guepard.backends.openvino_errors import load_error
+    from guepard.backends.openvino_errors import instead, load_error
     from guepard.backends.openvino_executor import OpenVinoExecutor
     from guepard.backends.openvino_settings import (
         DEVICE,
@@ -30,14 +30,16 @@ try:
         precision_of,
     )
     from guepard.backends.openvino_values import computes_in_f64, find_value_rules
-except ImportError as error:
-    if error.name != "openvino":
-        raise
-    raise missing_extra("openvino", "the engine OpenVINO") from None
+except (ImportError, OSError) as error:
+    if isinstance(error, ModuleNotFoundError) and error.name == "openvino":
+        raise missing_extra("openvino", "the engine OpenVINO") from None
+    logging.getLogger(__name__).error("importing OpenVINO failed", exc_info=error)
+    raise broken_extra("openvino", "the engine OpenVINO", error) from None
 
 log = logging.getLogger(__name__)
 
 IR_FILE = "model.xml"
+_HEAD_BYTES = 64
 _WIDE_BYTES = 1 << 30
 """Of weights, which a model compiled for wide executions has a second time."""
 
@@ -137,7 +139,7 @@ class OpenVinoModel(LoadedModel):
         if forgets_failures(self._core, properties):
             raise LoadError(
                 f"input {free[0].name!r} has free dimensions, and with a single CPU OpenVINO does not notice shapes "
-                "that do not fit; use engine: onnxruntime, or give the server a second CPU"
+                f"that do not fit; {instead(self._path)}give the server a second CPU"
             )
 
     def _compile(self, threads: int) -> Compiled:
@@ -154,7 +156,7 @@ class OpenVinoModel(LoadedModel):
             raise
         except Exception as error:
             log.error("model %s: %s", self._source.name, error)
-            raise load_error(error, self._path.name) from None
+            raise load_error(error, self._path) from None
 
     def _read(self) -> tuple[Any, OnnxSignature]:
         """The model as OpenVINO reads it. Raises: LoadError for what its CPU device would refuse or answer wrongly."""
@@ -165,12 +167,13 @@ class OpenVinoModel(LoadedModel):
                 if value.type == _TYPES["string"]:
                     raise LoadError(
                         f"tensor {value.name!r} is text, which OpenVINO's CPU device does not take; "
-                        "use engine: onnxruntime"
+                        f"{instead(self._path)}take it out of the model"
                     )
             double = computes_in_f64(model)
             if double is not None:
                 raise LoadError(
-                    f"{double!r} is FP64, and OpenVINO's CPU device computes in FP32 at most; use engine: onnxruntime"
+                    f"{double!r} is FP64, and OpenVINO's CPU device computes in FP32 at most; "
+                    f"{instead(self._path)}cast it to FP32"
                 )
             self._read_model = model, signature
         return self._read_model
@@ -189,6 +192,11 @@ def _others(path: Path) -> tuple[Path, ...]:
     weights = path.with_suffix(".bin")
     if not weights.is_file():
         raise LoadError(f"there is no file {weights.name} beside {path.name}, and that holds its weights")
+    with path.open("rb") as file:  # OpenVINO would take it for a model of any framework that it knows
+        if not file.read(_HEAD_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+            raise LoadError(
+                f"{path.name} is not XML, as a model of OpenVINO is: the file is damaged or of another format"
+            )
     return (weights,)
 
 

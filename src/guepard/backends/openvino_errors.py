@@ -5,6 +5,7 @@ for is told by the words alone: sizes that do not fit each other.
 """
 
 import re
+from pathlib import Path
 
 from guepard.core.errors import GuepardError, InputError, LoadError, ModelError
 
@@ -25,12 +26,25 @@ def run_error(error: Exception, model: str, *, shapes_are_free: bool) -> Guepard
     return ModelError(f"model {model!r} failed in its engine; the server's log says why")
 
 
-def load_error(error: Exception, name: str) -> LoadError:
+def instead(path: Path) -> str:
+    """The first thing to advise: another engine, for models that one takes."""
+    return "use engine: onnxruntime, or " if path.suffix == ".onnx" else ""
+
+
+def load_error(error: Exception, path: Path) -> LoadError:
     """Why a file was refused, without paths and source lines."""
     wrong = _PROPERTY.search(str(error))
     if wrong is not None:
         return LoadError(f"openvino.properties: {wrong[0]}")
     found = _OPERATOR.search(str(error))
     if found is not None:
-        return LoadError(f"OpenVINO does not have an operator that {name} uses: {found[1]}; use engine: onnxruntime")
-    return LoadError(f"OpenVINO refuses {name}; the server's log says why, and engine: onnxruntime may take it")
+        advice = f"{instead(path)}export it with operators that it has"
+        return LoadError(f"OpenVINO does not have an operator that {path.name} uses: {found[1]}; {advice}")
+    if path.suffix == ".onnx":
+        return LoadError(
+            f"OpenVINO refuses {path.name}; the server's log says why, and engine: onnxruntime may take it"
+        )
+    files = f"{path.name} or {path.with_suffix('.bin').name}"
+    return LoadError(
+        f"OpenVINO refuses {path.name}: {files} is damaged, cut short or of a newer version; the log says why"
+    )

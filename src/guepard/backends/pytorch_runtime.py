@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from guepard.backends.extras import missing_extra
+from guepard.backends.extras import broken_extra, missing_extra
 
 _LOGGER = logging.getLogger("guepard.backends.pytorch")
 
@@ -31,10 +31,11 @@ def import_torch(cpus: int) -> Any:
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         import torch
-    except ImportError as error:
-        if error.name not in (None, "torch"):
-            _LOGGER.error("importing PyTorch failed", exc_info=error)
-        raise missing_extra("torch", "a PyTorch model") from None
+    except (ImportError, OSError) as error:  # OSError: a library of its own that cannot be loaded
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+            raise missing_extra("torch", "a PyTorch model") from None
+        _LOGGER.error("importing PyTorch failed", exc_info=error)
+        raise broken_extra("torch", "PyTorch", error) from None
     if first:
         with suppress(RuntimeError):  # something has been run on them already
             torch.set_num_interop_threads(max(1, cpus))  # tasks that a model forks by itself

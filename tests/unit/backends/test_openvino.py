@@ -388,16 +388,26 @@ class TestFaults:
         executor = load(build(nodes, [x], [y], {"scale": np.array(0.5)})).executor()
         np.testing.assert_array_equal(run(executor, np.ones((1, 4), np.float32))[0], np.full((1, 4), 0.5, np.float32))
 
-    def test_without_the_package(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("setting", "expected"),
+        [
+            ("sys.modules['openvino'] = None", "pip install 'guepard[openvino]'"),
+            ("sys.path.insert(0, '')", "(OSError; the server's log says more); install it anew: pip install --force"),
+        ],
+        ids=["missing", "broken"],
+    )
+    def test_without_the_package(self, tmp_path: Path, setting: str, expected: str) -> None:
+        (tmp_path / "openvino.py").write_text("raise OSError('libopenvino.so: cannot open shared object file')")
         program = (
             "import sys\n"
-            "sys.modules['openvino'] = None\n"
+            f"{setting}\n"
             "from pathlib import Path\n"
             "from guepard.backends.registry import get_backend\n"
             "get_backend('openvino', Path('.'))\n"
         )
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-        assert "pip install 'guepard[openvino]'" in done.stderr
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        assert expected in done.stderr
 
 
 class TestTermination:
@@ -447,6 +457,13 @@ class TestOwnFormat:
             model = OpenVinoBackend().load(ModelSource("m", "1", source, ModelPolicy()))
             assert (model.description.inputs, model.description.max_batch_size) == (reference(path).inputs, 64)
             np.testing.assert_allclose(run(model.executor(), x)[0], expected, rtol=1e-4)
+        weights = (folder / "model.bin").read_bytes()
+        (folder / "model.bin").write_bytes(weights[:100])
+        with pytest.raises(LoadError, match=r"refuses model\.xml: model\.xml or model\.bin is damaged, cut short"):
+            OpenVinoBackend().load(ModelSource("m", "1", folder, ModelPolicy()))
+        (folder / "model.xml").write_bytes(path.read_bytes())  # which OpenVINO would read
+        with pytest.raises(LoadError, match=r"model\.xml is not XML"):
+            OpenVinoBackend().load(ModelSource("m", "1", folder, ModelPolicy()))
         (folder / "model.bin").unlink()
         with pytest.raises(LoadError, match=r"there is no file model\.bin beside model\.xml"):
             OpenVinoBackend().load(ModelSource("m", "1", folder, ModelPolicy()))

@@ -527,6 +527,19 @@ def test_a_missing_pytorch_is_told_with_how_to_install_it(tmp_path: Path, monkey
         load(path, inputs=X)
 
 
+def test_a_pytorch_that_cannot_be_imported_is_told_to_be_installed_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = save_script(tmp_path / "model.pt")
+    (tmp_path / "torch.py").write_text("raise OSError('libtorch_cpu.so: cannot open shared object file')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
+    with pytest.raises(LoadError, match=r"PyTorch is installed, .* \(OSError; .*--force-reinstall 'guepard\[torch\]'"):
+        load(path, inputs=X)
+    assert "libtorch_cpu.so" in caplog.text
+
+
 def test_each_execution_uses_its_own_number_of_threads(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(
         "import torch\n"
